@@ -1,0 +1,145 @@
+package kafka_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/test/kafka"
+)
+
+func TestMain(m *testing.M) { os.Exit(kafka.Main(m)) }
+
+func TestVersionsAndFeatures(t *testing.T) {
+	for _, row := range []struct {
+		version string
+		level   int16
+		known   bool
+	}{
+		{kafka.V44, 2, true},
+		{kafka.V39, 0, false},
+	} {
+		t.Run(row.version, func(t *testing.T) {
+			c := kafka.Shared(t, row.version)
+			features, err := c.Features(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			level, known := features["transaction.version"]
+			if level != row.level || known != row.known {
+				t.Errorf("transaction.version = %d, known %v; want %d, %v (all: %v)", level, known, row.level, row.known, features)
+			}
+			if again := kafka.Shared(t, row.version); again != c {
+				t.Error("the second call of Shared started another cluster")
+			}
+			roundTrip(t, c)
+		})
+	}
+}
+
+func TestFeatureAsked(t *testing.T) {
+	c := kafka.Start(t, kafka.Options{Features: map[string]int16{"transaction.version": 1}})
+	features, err := c.Features(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := features["transaction.version"]; got != 1 {
+		t.Errorf("transaction.version = %d, want 1", got)
+	}
+}
+
+// TestKillKeepsData is what tests of broker crashes rest on: the data, the
+// address and the coordinators are there again.
+func TestKillKeepsData(t *testing.T) {
+	c := kafka.Start(t, kafka.Options{})
+	topic := c.Topic(t, 1)
+	produce(t, c.Client(t), topic, 100)
+	n := c.Node(0)
+	for i, end := range []func() error{n.Kill, n.Stop} {
+		before := n.Pid()
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if pid := n.Pid(); pid != 0 {
+			t.Fatalf("pid %d after the end", pid)
+		}
+		if err := n.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if pid := n.Pid(); pid == 0 || pid == before {
+			t.Fatalf("pid %d after the restart, %d before", pid, before)
+		}
+		produce(t, c.Client(t), topic, 10)
+		consume(t, c, topic, 100+10*(i+1))
+	}
+	if err := n.Launch(); err == nil {
+		t.Error("a running node could be launched again")
+	}
+}
+
+func TestThreeNodesLoseOne(t *testing.T) {
+	c := kafka.Start(t, kafka.Options{Nodes: 3})
+	if got := len(strings.Split(c.Bootstrap(), ",")); got != 3 {
+		t.Fatalf("%d addresses in %s", got, c.Bootstrap())
+	}
+	topic := c.Topic(t, 3)
+	if err := c.Node(0).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, c.Client(t), topic, 30)
+	consume(t, c, topic, 30)
+	if err := c.Node(0).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.NodeByID(1); n != c.Node(0) {
+		t.Errorf("NodeByID(1) = %v", n)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	kafka.Require(t)
+	if _, err := kafka.Run(t.Context(), kafka.Options{Nodes: 2}); err == nil {
+		t.Error("two nodes were accepted")
+	}
+	// A start that fails names the reason from the broker's own log.
+	_, err := kafka.Run(t.Context(), kafka.Options{Properties: map[string]string{"num.io.threads": "-1"}})
+	if err == nil || !strings.Contains(err.Error(), "num.io.threads") {
+		t.Errorf("a bad property: %v", err)
+	}
+}
+
+func roundTrip(t *testing.T, c *kafka.Cluster) {
+	t.Helper()
+	topic := c.Topic(t, 2, "max.message.bytes=2000000")
+	produce(t, c.Client(t), topic, 20)
+	consume(t, c, topic, 20)
+}
+
+func produce(t *testing.T, cl *kgo.Client, topic string, n int) {
+	t.Helper()
+	for i := range n {
+		cl.Produce(t.Context(), &kgo.Record{Topic: topic, Value: fmt.Append(nil, i)}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Errorf("produce to %s: %v", topic, err)
+			}
+		})
+	}
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func consume(t *testing.T, c *kafka.Cluster, topic string, want int) {
+	t.Helper()
+	cl := c.Client(t, kgo.ConsumeTopics(topic))
+	for got := 0; got < want; {
+		fetches := cl.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("after %d of %d records: %v", got, want, err)
+		}
+		got += fetches.NumRecords()
+	}
+}
