@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -50,7 +49,8 @@ type Options struct {
 type Cluster struct {
 	options Options
 	id      string
-	dir     string // everything of the cluster, removed by Close
+	dir     string       // everything of the cluster
+	release func() error // removes dir
 	jars    string
 	archive string // of loaded classes; empty if there is none
 	nodes   []*Node
@@ -69,25 +69,31 @@ func Run(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Nodes != 1 && o.Nodes != 3 {
 		return nil, fmt.Errorf("%d Kafka nodes: only 1 or 3 are supported", o.Nodes)
 	}
-	jars, err := Fetch(ctx, o.Version)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %v", startTimeout))
-	defer cancel()
-	archive, err := classArchive(ctx, jars)
+	jars, archive, err := Prepare(ctx, o.Version)
 	if err != nil {
 		return nil, err
 	}
 	return run(ctx, o, jars, archive)
 }
 
+// Prepare does what the first start of a version does once: it fetches the
+// jars and makes the archive of loaded classes ("" if java cannot).
+func Prepare(ctx context.Context, version string) (jars, archive string, err error) {
+	if jars, err = Fetch(ctx, version); err != nil {
+		return "", "", err
+	}
+	archive, err = classArchive(ctx, jars)
+	return jars, archive, err
+}
+
 func run(ctx context.Context, o Options, jars, archive string) (*Cluster, error) {
-	dir, err := os.MkdirTemp("", "kafka-"+o.Version+"-")
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %v", startTimeout))
+	defer cancel()
+	dir, release, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, id: newID(), dir: dir, jars: jars, archive: archive}
+	c := &Cluster{options: o, id: newID(), dir: dir, release: release, jars: jars, archive: archive}
 	if err := c.start(ctx); err != nil {
 		err = fmt.Errorf("start Apache Kafka %s: %w%s", o.Version, err, c.tails())
 		return nil, errors.Join(err, c.Close())
@@ -160,7 +166,7 @@ func (c *Cluster) Close() error {
 	for _, n := range c.nodes {
 		errs = append(errs, n.Kill())
 	}
-	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+	return errors.Join(append(errs, c.release())...)
 }
 
 // Features returns the finalized features and their levels. A feature the

@@ -1,10 +1,17 @@
 package kafka_test
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -109,6 +116,63 @@ func TestBadOptions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "num.io.threads") {
 		t.Errorf("a bad property: %v", err)
 	}
+}
+
+// TestCommandDiesWhole runs what `make kafka` runs and kills it: the broker
+// must not outlive it, and the next cluster removes the data it left.
+func TestCommandDiesWhole(t *testing.T) {
+	kafka.Require(t)
+	if runtime.GOOS != "linux" {
+		t.Log("no parent-death signal on this system: only a graceful end is tested")
+	}
+	bin := filepath.Join(t.TempDir(), "kafka")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/kafka").CombinedOutput(); err != nil {
+		t.Fatalf("build the command: %v\n%s", err, out)
+	}
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if sig == syscall.SIGKILL && runtime.GOOS != "linux" {
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), bin)
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(stdout)
+		if !lines.Scan() {
+			t.Fatalf("no address printed: %v", lines.Err())
+		}
+		addr := lines.Text()
+		if err := dial(addr); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); (err == nil) != (sig == syscall.SIGTERM) {
+			t.Errorf("%v: ended with %v", sig, err)
+		}
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		deadline := time.Now().Add(20 * time.Second)
+		for dial(addr) == nil {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v: the broker at %s outlived the command", sig, addr)
+			}
+			<-tick.C
+		}
+	}
+}
+
+func dial(addr string) error {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 func roundTrip(t *testing.T, c *kafka.Cluster) {

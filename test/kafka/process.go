@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -51,7 +52,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	if !p.alive() {
 		return nil
 	}
-	if err := syscall.Kill(-p.pid, sig); err != nil && err != syscall.ESRCH {
+	if err := syscall.Kill(-p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
 	}
 	return nil

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.Version, "version", kafka.V44, "version of Apache Kafka")
 	flags.IntVar(&o.Nodes, "nodes", 1, "1 or 3")
-	fetch := flags.Bool("fetch", false, "only fetch the versions given as arguments into the cache")
+	fetch := flags.Bool("fetch", false, "only prepare the versions given as arguments in the cache")
 	flags.Func("property", "key=value for server.properties; may be repeated", func(s string) error {
 		key, value, ok := strings.Cut(s, "=")
 		if !ok {
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	if *fetch {
 		for _, version := range flags.Args() {
-			dir, err := kafka.Fetch(ctx, version)
+			dir, _, err := kafka.Prepare(ctx, version)
 			if err != nil {
 				return err
 			}
