@@ -1,0 +1,255 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The syntax of an expression:
+//
+//	expression = [ call { "|" call } ]
+//	call       = name [ "(" argument ")" ]
+//
+// White space, line breaks included, may stand around every part. An argument is any text
+// in which parentheses match; those between quotes ("…" or '…', where a backslash protects
+// the next character, or `…`, where it does not) are not counted. A pipe inside the
+// parentheses belongs to the argument. The argument reaches the transform as written:
+// what quotes mean is the transform's business, because to an expression language they
+// are part of the expression.
+
+// Spec is an expression that was understood. It does not change and may be shared.
+type Spec struct {
+	stages  []stage
+	targets []string
+}
+
+// stage is one call of an expression, bound to its definition.
+type stage struct {
+	call
+	definition Definition
+}
+
+// call is one call of an expression as written.
+type call struct {
+	name string
+	arg  string
+	// namePos and argPos are byte positions in the expression; without an argument argPos
+	// is where one would stand.
+	namePos, argPos int
+}
+
+// ParseError says where an expression is wrong and what to write instead.
+type ParseError struct {
+	Line   int // counted from 1
+	Column int // counted from 1 in characters, not bytes
+	Err    error
+}
+
+// Error names the column, and the line if the expression has reached a second one.
+func (e *ParseError) Error() string {
+	if e.Line > 1 {
+		return fmt.Sprintf("line %d, column %d: %v", e.Line, e.Column, e.Err)
+	}
+	return fmt.Sprintf("column %d: %v", e.Column, e.Err)
+}
+
+// Unwrap returns the cause, for instance what a transform's constructor said.
+func (e *ParseError) Unwrap() error { return e.Err }
+
+// Parse reads an expression such as
+//
+//	drop_tombstones | filter_header(region=eu) | route(orders-eu)
+//
+// An empty one is the identity. Every transform is built once, so that a wrong argument
+// is found here. All errors are of type *ParseError.
+func Parse(expr string) (*Spec, error) { return registered.parse(expr) }
+
+func (c catalog) parse(expr string) (*Spec, error) {
+	calls, err := scan(expr)
+	if err != nil {
+		return nil, err
+	}
+	spec := &Spec{}
+	for _, call := range calls {
+		definition, known := c[call.name]
+		if !known {
+			return nil, errorAt(expr, call.namePos, c.unknown(call.name))
+		}
+		built, err := definition.build(call.arg)
+		if err != nil {
+			return nil, errorAt(expr, call.argPos, fmt.Errorf("%s: %w", call.name, err))
+		}
+		if router, ok := built.(interface{ Targets() []string }); ok {
+			spec.targets = append(spec.targets, router.Targets()...)
+		}
+		spec.stages = append(spec.stages, stage{call: call, definition: definition})
+	}
+	slices.Sort(spec.targets)
+	spec.targets = slices.Compact(spec.targets)
+	return spec, nil
+}
+
+func (c catalog) unknown(name string) error {
+	if near := c.nearest(name); near != "" {
+		return fmt.Errorf("unknown transform %q: did you mean %q?", name, near)
+	}
+	return fmt.Errorf("unknown transform %q: use one of %s", name, strings.Join(c.names(), ", "))
+}
+
+// Identity reports whether the chain lets every record through as it is.
+func (s *Spec) Identity() bool {
+	return !slices.ContainsFunc(s.stages, func(st stage) bool { return st.name != identityName })
+}
+
+// Targets returns the topics that the chain may name as Record.Target, sorted and each
+// once. The default output is not among them.
+func (s *Spec) Targets() []string { return slices.Clone(s.targets) }
+
+// String returns the expression in its plain form; Parse reads it as the same Spec. The
+// empty expression stays empty.
+func (s *Spec) String() string {
+	var b strings.Builder
+	for i, st := range s.stages {
+		if i > 0 {
+			b.WriteString(" | ")
+		}
+		b.WriteString(st.call.String())
+	}
+	return b.String()
+}
+
+func (c call) String() string {
+	if c.arg == "" {
+		return c.name
+	}
+	return c.name + "(" + c.arg + ")"
+}
+
+// scan splits an expression into its calls without knowing any name.
+func scan(expr string) ([]call, error) {
+	pos := skipSpace(expr, 0)
+	if pos == len(expr) {
+		return nil, nil
+	}
+	var calls []call
+	for {
+		next, end, err := scanCall(expr, pos)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, next)
+		pos = skipSpace(expr, end)
+		switch {
+		case pos == len(expr):
+			return calls, nil
+		case expr[pos] == '|':
+			pos = skipSpace(expr, pos+1)
+		case expr[pos] == ')':
+			return nil, errorAt(expr, pos, fmt.Errorf("%q closes nothing: remove it, or quote the parentheses of the argument of %s", ")", next.name))
+		default:
+			return nil, errorAt(expr, pos, fmt.Errorf("unexpected %q after %s: put %q between two transforms", firstRune(expr[pos:]), next.name, "|"))
+		}
+	}
+}
+
+// scanCall reads one call from pos on and returns the position behind it.
+func scanCall(expr string, pos int) (call, int, error) {
+	end := pos
+	for end < len(expr) && isNameByte(expr[end]) {
+		end++
+	}
+	if end == pos {
+		return call{}, 0, errorAt(expr, pos, missingName(expr[pos:]))
+	}
+	found := call{name: expr[pos:end], namePos: pos, argPos: pos}
+	open := skipSpace(expr, end)
+	if open == len(expr) || expr[open] != '(' {
+		return found, end, nil
+	}
+	closing, err := closingParenthesis(expr, open)
+	if err != nil {
+		return call{}, 0, err
+	}
+	found.arg = strings.TrimSpace(expr[open+1 : closing])
+	found.argPos = skipSpace(expr, open+1)
+	return found, closing + 1, nil
+}
+
+func missingName(rest string) error {
+	switch {
+	case rest == "":
+		return errors.New(`a transform is missing after "|": add one or remove the "|"`)
+	case rest[0] == '|':
+		return errors.New(`a transform is missing before "|": add one or remove the "|"`)
+	default:
+		return fmt.Errorf("unexpected %q where the name of a transform should stand", firstRune(rest))
+	}
+}
+
+// closingParenthesis returns the position of the parenthesis that closes the one at open.
+func closingParenthesis(expr string, open int) (int, error) {
+	depth := 0
+	for pos := open; pos < len(expr); pos++ {
+		switch c := expr[pos]; c {
+		case '(':
+			depth++
+		case ')':
+			depth--
+			if depth == 0 {
+				return pos, nil
+			}
+		case '"', '\'', '`':
+			end := closingQuote(expr, pos)
+			if end < 0 {
+				return 0, errorAt(expr, pos, fmt.Errorf("the quote %c is not closed: close it, or put text that holds one in quotes of another kind", c))
+			}
+			pos = end
+		}
+	}
+	return 0, errorAt(expr, open, fmt.Errorf("%q is not closed: add %q", "(", ")"))
+}
+
+// closingQuote returns the position of the quote that closes the one at open, or -1.
+func closingQuote(s string, open int) int {
+	quote := s[open]
+	for pos := open + 1; pos < len(s); pos++ {
+		switch {
+		case s[pos] == quote:
+			return pos
+		case s[pos] == '\\' && quote != '`':
+			pos++
+		}
+	}
+	return -1
+}
+
+// isNameByte accepts more than registered names have, so that Drop-Header is answered with
+// the name that was meant and not with a complaint about a character.
+func isNameByte(c byte) bool {
+	return c == '_' || c == '-' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// skipSpace returns the first position from pos on that holds no white space.
+func skipSpace(s string, pos int) int {
+	return len(s) - len(strings.TrimLeftFunc(s[pos:], unicode.IsSpace))
+}
+
+func firstRune(s string) string {
+	_, size := utf8.DecodeRuneInString(s)
+	return s[:size]
+}
+
+// errorAt locates err at a byte position of the expression.
+func errorAt(expr string, pos int, err error) error {
+	before := expr[:pos]
+	lineStart := strings.LastIndexByte(before, '\n') + 1
+	return &ParseError{
+		Line:   strings.Count(before, "\n") + 1,
+		Column: utf8.RuneCountInString(before[lineStart:]) + 1,
+		Err:    err,
+	}
+}
