@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Setting is one effective value, fit to be shown.
+type Setting struct {
+	Name string `json:"name"`
+	// Value is the effective value as text; *** for a secret that is set, empty for one that is not.
+	Value string `json:"value"`
+	// Origin is "default", "environment", or "file:" and a path.
+	Origin string `json:"origin"`
+}
+
+// Settings returns every setting in the order of the reference page. Those of AWS appear only if they are used.
+func (c *Config) Settings() []Setting {
+	list := make([]Setting, 0, len(c.settings))
+	for _, s := range c.settings {
+		if strings.HasPrefix(s.Name, "AWS_") && c.Kafka.SASLMechanism != MechanismMSKIAM {
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// IsSet says whether a variable was given a value, as opposed to having its default.
+func (c *Config) IsSet(name string) bool {
+	for _, s := range c.settings {
+		if s.Name == name {
+			return s.Origin != originDefault
+		}
+	}
+	return false
+}
+
+const originDefault = "default"
+
+func (c *Config) describe(values, origins map[string]string) []Setting {
+	list := make([]Setting, 0, len(values))
+	for _, v := range variables() {
+		s := Setting{Name: v.name, Origin: originDefault}
+		if origin, ok := origins[v.name]; ok {
+			s.Origin = origin
+		}
+		switch value := v.of(c).Interface().(type) {
+		case Secret:
+			if value != "" {
+				s.Value = mask
+			}
+		case []string:
+			s.Value = strings.Join(value, ",")
+		case time.Duration:
+			s.Value = durationText(value)
+		default:
+			s.Value = fmt.Sprint(value)
+		}
+		list = append(list, s)
+	}
+	return list
+}
