@@ -1,0 +1,114 @@
+# eosbridge: `make` lists the targets.
+#
+# Needed: Go (go.mod says which), git, bash. For the tests on real Kafka also
+# Java 17 and Maven; for the race detector a C compiler.
+
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+
+KAFKA_VERSION  ?= 4.4.0
+KAFKA_NODES    ?= 1
+KAFKA_VERSIONS := 4.4.0 3.9.1
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# The commit's date and not the clock's: two builds of one commit are equal.
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+
+GO       ?= go
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+IMAGE    ?= eosbridge:$(VERSION)
+
+# Flags for every `go test`, e.g. make test TESTFLAGS='-v -run Sweep'
+TESTFLAGS ?=
+# Flags of the demo, e.g. make demo DEMOFLAGS='--kafka localhost:9092'
+DEMOFLAGS ?=
+BENCHFLAGS ?=
+
+##@ Try it
+
+.PHONY: demo
+demo: build ## kill a bridge again and again while it copies; under 30 s
+	bin/eosbridge demo $(DEMOFLAGS)
+
+.PHONY: kafka
+kafka: ## run a real Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0 KAFKA_NODES=1)
+	$(GO) run ./test/kafka/cmd/kafka --version $(KAFKA_VERSION) --nodes $(KAFKA_NODES)
+
+##@ Build
+
+.PHONY: build
+build: ## bin/eosbridge: one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/eosbridge .
+
+.PHONY: image
+image: build ## container image with buildah (IMAGE=eosbridge:<version>)
+	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE)
+
+.PHONY: docs
+docs: ## write the generated pages of docs/ anew
+	$(GO) run . config docs > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
+
+.PHONY: fmt
+fmt: ## format all code
+	$(GOLANGCI) fmt
+
+.PHONY: clean
+clean: ## remove what was built; .cache (Kafka's jars) stays
+	rm -rf bin dist
+
+##@ Test
+
+.PHONY: test
+test: ## all tests, those on real Kafka 4.4.0 and 3.9.1 too
+	$(GO) test -timeout 15m $(TESTFLAGS) ./...
+
+.PHONY: race
+race: ## the race detector, on everything that needs no real Kafka
+	$(GO) test -race -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -vE '/test/(kafka|e2e|bench)')
+
+.PHONY: lint
+lint: ## golangci-lint; its first build takes some minutes
+	$(GOLANGCI) run
+
+.PHONY: check
+check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files, race
+	@test -z "$$(gofmt -l .)" || { echo "not formatted, run make fmt:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	$(MAKE) --no-print-directory lint deploy-check race
+
+.PHONY: deploy-check
+deploy-check: ## the systemd unit is valid and hardened (where systemd-analyze is)
+	deploy/check.sh
+
+.PHONY: proof
+proof: ## the long proofs on real Kafka, about an hour
+	$(GO) test -count=1 -timeout 120m -v $(TESTFLAGS) ./test/e2e -args -long
+
+.PHONY: bench
+bench: build ## throughput and stalls against a plain copy, on real Kafka
+	$(GO) run ./test/bench $(BENCHFLAGS)
+
+##@ Set-up (happens by itself at first use)
+
+.PHONY: setup
+setup: ## fetch modules and Kafka's jars, build the linter: all at once
+	@$(MAKE) --no-print-directory -j3 setup-modules setup-kafka setup-lint
+
+.PHONY: setup-modules setup-kafka setup-lint
+setup-modules:
+	$(GO) mod download
+setup-kafka:
+	$(GO) run ./test/kafka/cmd/kafka --fetch $(KAFKA_VERSIONS)
+setup-lint:
+	$(GOLANGCI) version
+
+.PHONY: help
+help:
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
