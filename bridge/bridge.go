@@ -1,0 +1,218 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/transform"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// Delivery is the guarantee for the records between the input and the output.
+type Delivery string
+
+// The three guarantees.
+const (
+	ExactlyOnce Delivery = "exactly-once"
+	AtLeastOnce Delivery = "at-least-once"
+	AtMostOnce  Delivery = "at-most-once"
+)
+
+// Options is everything a Bridge needs to know. cli makes it from the configuration.
+type Options struct {
+	Version string // of the program, for the status page
+
+	Group    string // group.id
+	Instance string // group.instance.id, and the middle of the transactional ids
+	Prefix   string // of the transactional ids
+	Consumer bool   // group protocol "consumer" (KIP-848) instead of classic
+
+	Inputs  []string       // topics; empty when Pattern is set
+	Pattern *regexp.Regexp // anchored
+	Output  string         // topic, may hold {topic}
+	ByKey   bool           // partition by murmur2 of the key instead of keeping the partition
+	Chain   *transform.Spec
+
+	Delivery Delivery
+	Start    offsets.Start
+
+	EpochInterval   time.Duration
+	IntervalChosen  bool // EpochInterval was set by the user: keep it below transaction.version 2 as well
+	EpochTimeout    time.Duration
+	EpochMinPause   time.Duration
+	EpochMaxRecords int64
+	EpochMaxBytes   int64
+
+	TxnTimeout       time.Duration
+	SessionTimeout   time.Duration
+	RebalanceTimeout time.Duration
+	LeaveOnStop      bool
+	StopTimeout      time.Duration
+
+	Lanes  int
+	Memory int64 // bytes for the process as a whole
+
+	RestartMaxDelay time.Duration
+	RestartLimit    int // consecutive restarts without a commit
+
+	UntilEnd bool // stop once the positions at the start are committed
+
+	Client    []kgo.Opt // for every client: brokers, security, client id, logger
+	Fetching  []kgo.Opt // for the consumer: rack, metrics
+	Producing []kgo.Opt // for the producers: compression, metrics
+
+	HTTPAddr, PprofAddr string
+	Registerer          prometheus.Registerer
+	Gatherer            prometheus.Gatherer
+	Log                 *slog.Logger
+}
+
+// settleAfter is how long positions without output may wait for the next transaction to carry them.
+const settleAfter = time.Second
+
+// interval1 is the default epoch interval below transaction.version 2, where each epoch makes a client anew.
+const interval1 = time.Second
+
+// reachTimeout is how long the brokers may be unreachable before the first commit of the process.
+const reachTimeout = time.Minute
+
+// Bridge is one pipeline in one process.
+type Bridge struct {
+	opts    Options
+	log     *slog.Logger
+	board   *board
+	history *history
+	metrics *metrics
+	budget  *budget
+
+	// Owned by Run.
+	client  *kgo.Client // admin requests; lives as long as the process
+	admin   *kadm.Client
+	epoch   txn.Epoch         // last epoch number that was used
+	left    bool              // the name was taken over from whoever held it, once
+	member  string            // our last member id
+	started bool              // where topics without a position begin is decided
+	first   offsets.Positions // start positions that only a member can commit
+	targets offsets.Positions // run --until-end: where the input ended at the start
+
+	// Counted over all sessions; see txn.Credential.
+	lost, revoked atomic.Uint64
+}
+
+// New checks the options. Nothing is sent before Run.
+func New(o Options) (*Bridge, error) {
+	if o.Lanes < 1 || o.Memory < 1 || o.Log == nil || o.Chain == nil {
+		return nil, errors.New("bridge options: lanes, memory, log and chain are required")
+	}
+	b := &Bridge{opts: o, log: o.Log, history: newHistory(100), budget: newBudget(batchBudget(o.Memory))}
+	b.board = newBoard(Status{
+		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery),
+		OpenTxn: OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},
+		Memory:  Memory{Budget: b.budget.limit},
+	}, nil, b.budget.used.Load)
+	var err error
+	if b.metrics, err = newMetrics(o.Registerer, b.board); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Run bridges until ctx ends, then stops in order: no more polls, a last barrier, commit within the stop
+// timeout or abort, leave the group, close. abort cuts this short. Run answers nil after a clean stop; else
+// the error carries the exit status (ExitCode) or wraps txn.ErrFenced.
+func (b *Bridge) Run(ctx, abort context.Context) error {
+	admin := newAdmin(b.opts.HTTPAddr, adminSources{
+		board: b.board, history: b.history, gatherer: b.opts.Gatherer,
+		maxSilence: 2*b.opts.EpochTimeout + b.opts.TxnTimeout, epochTimeout: b.opts.EpochTimeout, log: b.log,
+	})
+	pprof := newPprof(b.opts.PprofAddr, b.log)
+	for _, listener := range []interface{ Start(context.Context) error }{admin, pprof} {
+		if err := listener.Start(ctx); err != nil {
+			return &txn.FatalError{Status: txn.StatusConfig, Err: err}
+		}
+	}
+	defer func() {
+		b.enter(StateStopped)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = admin.Shutdown(closing) // last, so that the last epoch can be looked at
+		_ = pprof.Shutdown(closing)
+	}()
+	client, err := kgo.NewClient(b.opts.Client...)
+	if err != nil {
+		return &txn.FatalError{Status: txn.StatusConfig, Err: err}
+	}
+	defer client.Close()
+	b.client, b.admin = client, kadm.NewClient(client)
+	return b.supervise(ctx, abort)
+}
+
+// supervise runs one session after the other until one ends for good.
+func (b *Bridge) supervise(ctx, abort context.Context) error {
+	began := time.Now()
+	backoff := newBackoff(b.opts.RestartMaxDelay)
+	for {
+		err := b.session(ctx, abort)
+		if err == nil || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			return nil
+		}
+		b.board.failed(err)
+		if errors.Is(err, txn.ErrFatal) || errors.Is(err, txn.ErrFenced) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped before the last epoch was settled: %w", err)
+		}
+		b.board.restarted()
+		b.metrics.restart(err)
+		status := b.board.snapshot()
+		away := txn.Unreachable(err)
+		switch {
+		case away && status.LastCommitted.At.IsZero() && time.Since(began) > reachTimeout:
+			return txn.Fatalf(txn.StatusUnavailable, "brokers unreachable for %s: %w", reachTimeout, err)
+		case away:
+			backoff.cap(5 * time.Second)
+		case status.Restarts.Consecutive > b.opts.RestartLimit:
+			return txn.Fatalf(txn.StatusFailure, "%d restarts without a commit (BRIDGE_RESTART_LIMIT): %w", status.Restarts.Consecutive, err)
+		}
+		if !status.LastCommitted.At.IsZero() && status.Restarts.Consecutive <= 1 {
+			backoff.reset()
+		}
+		delay := backoff.next()
+		if txn.MaybeFenced(err) {
+			delay = max(delay, time.Second) // a newcomer fences before it joins: let it join first
+		}
+		b.log.Warn("session failed, starting again", "class", classOf(err), "err", err, "delay", delay)
+		if !wait(ctx, delay) {
+			return nil
+		}
+	}
+}
+
+func (b *Bridge) enter(s State) {
+	if b.board.enter(s) {
+		b.log.Info("state changed", "state", string(s))
+	}
+}
+
+// wait answers false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,79 @@
+package bridge
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// epoch is one checkpoint epoch on its way from the first record to the answer of EndTxn.
+//
+// The source owns it until its barrier, then the coordinator, then the committer; each hands it on through a
+// channel. Gates and counters may be read by everybody.
+type epoch struct {
+	n    txn.Epoch
+	next *epoch // set by the source with the barrier
+
+	gate     chan struct{} // closed when lanes may produce
+	closable chan struct{} // closed when a barrier may follow
+	done     chan struct{} // closed when the committer is through with it
+
+	// Source.
+	opened    time.Time // first record; zero = none yet
+	recordsIn int64
+	bytesIn   int64
+	lanes     map[int]bool // lanes that got records
+	triggered time.Time
+	trigger   string
+	cred      txn.Credential
+
+	recordsOut, bytesOut atomic.Int64
+
+	// Coordinator and committer.
+	positions        offsets.Positions
+	aligned, flushed time.Time
+}
+
+func newEpoch(n txn.Epoch) *epoch {
+	return &epoch{
+		n: n, gate: make(chan struct{}), closable: make(chan struct{}), done: make(chan struct{}),
+		lanes: map[int]bool{}, positions: offsets.Positions{},
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *epoch) open() bool { return closed(e.gate) }
+
+// summary is the epoch's line in the history. steps holds what the commit reached.
+func (e *epoch) summary(steps txn.Steps, err error) EpochSummary {
+	since := func(t time.Time) time.Duration {
+		if t.IsZero() || e.triggered.IsZero() {
+			return 0
+		}
+		return t.Sub(e.triggered)
+	}
+	s := EpochSummary{
+		Epoch: e.n, Slot: int(e.n % 2), Outcome: OutcomeCommitted,
+		Opened: e.opened, Triggered: e.triggered, Trigger: e.trigger,
+		Aligned: since(e.aligned), Flushed: since(e.flushed), OffsetsSent: since(steps.OffsetsSent), Committed: since(steps.Committed),
+		RecordsIn: e.recordsIn, BytesIn: e.bytesIn, RecordsOut: e.recordsOut.Load(), BytesOut: e.bytesOut.Load(),
+		Partitions: len(e.positions),
+	}
+	switch {
+	case err != nil:
+		s.Outcome, s.Class, s.Err = OutcomeAborted, classOf(err), err.Error()
+	case steps.Carried:
+		s.Outcome = OutcomeCarried
+	}
+	return s
+}

@@ -1,0 +1,312 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+	"unsafe"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/transform"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// laneDepth is how many pieces of work may wait for a lane: enough that the lane does not idle while the
+// source polls, small enough that a barrier is not far behind.
+const laneDepth = 8
+
+// work is what the source puts in-band into a lane: records, or a barrier, or partitions to forget.
+type work struct {
+	epoch   *epoch
+	tp      offsets.TopicPartition
+	records []*kgo.Record
+	size    int64
+	barrier bool
+	forget  []offsets.TopicPartition
+}
+
+// pass is a lane's word that it has passed a barrier.
+type pass struct {
+	lane      int
+	barrier   Barrier
+	positions offsets.Positions // what the lane has read since its last barrier
+}
+
+// outputs are transformed records that wait at the gate of their epoch.
+type outputs struct {
+	epoch   *epoch
+	records []*kgo.Record
+	piece   *piece
+}
+
+// piece is one batch of input on its way through a lane, until its last output is acknowledged.
+type piece struct {
+	tp     offsets.TopicPartition
+	size   int64
+	budget *budget
+
+	// For the coordinates of a record that the broker refuses: kgo overwrites a record's own when it fails.
+	records []*kgo.Record // outputs
+	source  []int64       // offset of the input of each output
+}
+
+// lane transforms and produces a set of partitions, in order, with one chain instance. It belongs to one
+// goroutine, run.
+type lane struct {
+	id      int
+	in      chan work
+	passes  chan<- pass
+	sink    txn.Participant
+	chain   *transform.Chain // nil = identity
+	target  func(input string) string
+	budget  *budget
+	failed  func(error)
+	stalled func(time.Duration)
+	early   bool // pass a barrier before the outputs in front of it are produced: at-most-once
+	log     *slog.Logger
+
+	tracker *offsets.Tracker
+	pending []outputs
+	scratch []transform.Record
+}
+
+// run ends with ctx or with the closing of in; the session waits for it.
+func (l *lane) run(ctx context.Context) error {
+	for {
+		var gate <-chan struct{}
+		if len(l.pending) > 0 {
+			gate = l.pending[0].epoch.gate
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-gate:
+			l.release(ctx)
+		case w, ok := <-l.in:
+			if !ok {
+				return l.drain(ctx)
+			}
+			if err := l.handle(ctx, w); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// drain produces what still waits at a gate after the last input; only at-most-once leaves any.
+func (l *lane) drain(ctx context.Context) error {
+	for len(l.pending) > 0 {
+		if err := l.await(ctx, l.pending[0].epoch); err != nil {
+			return nil //nolint:nilerr // the session has ended for another reason
+		}
+	}
+	return nil
+}
+
+func (l *lane) handle(ctx context.Context, w work) error {
+	switch {
+	case w.forget != nil:
+		for _, tp := range w.forget {
+			l.tracker.Forget(tp)
+		}
+		return nil
+	case w.barrier:
+		if l.early {
+			l.release(ctx)
+		} else if err := l.await(ctx, w.epoch); err != nil {
+			return nil //nolint:nilerr // the session has ended for another reason
+		}
+		select {
+		case l.passes <- pass{lane: l.id, barrier: Barrier{w.epoch.n}, positions: l.tracker.Cut()}:
+		case <-ctx.Done():
+		}
+		return nil
+	default:
+		return l.take(ctx, w)
+	}
+}
+
+// await waits until e may be produced to, and produces what waited.
+func (l *lane) await(ctx context.Context, e *epoch) error {
+	began := time.Now()
+	for {
+		select {
+		case <-e.gate:
+			if waited := time.Since(began); waited > 100*time.Microsecond {
+				l.stalled(waited)
+			}
+			l.release(ctx)
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// release produces whatever waits at an open gate.
+func (l *lane) release(ctx context.Context) {
+	for len(l.pending) > 0 && l.pending[0].epoch.open() {
+		o := l.pending[0]
+		l.pending[0] = outputs{}
+		l.pending = l.pending[1:]
+		l.produce(ctx, o)
+	}
+	if len(l.pending) == 0 {
+		l.pending = nil
+	}
+}
+
+func (l *lane) take(ctx context.Context, w work) error {
+	last := w.records[len(w.records)-1]
+	position := offsets.Position{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	p := &piece{tp: w.tp, size: w.size, budget: l.budget}
+	records, err := l.transform(w, p)
+	if err != nil {
+		return err
+	}
+	if err := l.tracker.Advance(w.tp, position); err != nil {
+		return &txn.FatalError{Status: txn.StatusBroken, Err: fmt.Errorf("broken invariant: lane %d: %w", l.id, err)}
+	}
+	if len(records) == 0 {
+		l.budget.give(w.size)
+		return nil
+	}
+	p.records = records
+	o := outputs{epoch: w.epoch, records: records, piece: p}
+	l.release(ctx)
+	if len(l.pending) > 0 || !w.epoch.open() {
+		l.pending = append(l.pending, o)
+		return nil
+	}
+	l.produce(ctx, o)
+	return nil
+}
+
+// transform turns the input of a piece into outputs, in place where it can: an output takes over the record
+// that was fetched, so the common case allocates nothing per record.
+func (l *lane) transform(w work, p *piece) ([]*kgo.Record, error) {
+	target := l.target(w.tp.Topic)
+	p.source = make([]int64, 0, len(w.records))
+	out := w.records[:0]
+	var grown []*kgo.Record // set as soon as outputs outnumber the inputs read so far
+	for i, r := range w.records {
+		if r.Attrs.IsControl() {
+			continue
+		}
+		offset := r.Offset
+		if l.chain == nil {
+			r.Topic, r.Partition = target, w.tp.Partition
+			out, p.source = append(out, r), append(p.source, offset)
+			continue
+		}
+		in := transform.Record{
+			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
+			Key: r.Key, Value: r.Value, Headers: asTransform(r.Headers), Timestamp: r.Timestamp,
+		}
+		var err error
+		l.scratch, err = l.chain.Apply(&in, l.scratch[:0])
+		if err != nil {
+			return nil, l.broken(w.tp, offset, err)
+		}
+		for k := range l.scratch {
+			to := r
+			if k > 0 {
+				to = &kgo.Record{}
+			}
+			fill(to, &l.scratch[k], target, w.tp.Partition)
+			if grown == nil && len(out) > i {
+				grown = append(make([]*kgo.Record, 0, 2*len(w.records)), out...)
+			}
+			if grown != nil {
+				grown = append(grown, to)
+			} else {
+				out = append(out, to)
+			}
+			p.source = append(p.source, offset)
+		}
+	}
+	clear(l.scratch)
+	if grown != nil {
+		return grown, nil
+	}
+	return out, nil
+}
+
+func fill(to *kgo.Record, from *transform.Record, target string, partition int32) {
+	if from.Target != "" {
+		target = from.Target
+	}
+	to.Topic, to.Partition = target, partition
+	to.Key, to.Value, to.Headers, to.Timestamp = from.Key, from.Value, fromTransform(from.Headers), from.Timestamp
+}
+
+// Headers pass between kgo and transform without a copy: the two types have the same fields in the same
+// order, which the two conversions below prove to the compiler.
+var (
+	_ = transform.Header(kgo.RecordHeader{})
+	_ = kgo.RecordHeader(transform.Header{})
+)
+
+func asTransform(h []kgo.RecordHeader) []transform.Header {
+	return unsafe.Slice((*transform.Header)(unsafe.SliceData(h)), len(h))
+}
+
+func fromTransform(h []transform.Header) []kgo.RecordHeader {
+	return unsafe.Slice((*kgo.RecordHeader)(unsafe.SliceData(h)), len(h))
+}
+
+// broken is the end of a record that a transform cannot handle: it would fail again after each restart.
+func (l *lane) broken(tp offsets.TopicPartition, offset int64, err error) error {
+	var panicked *transform.PanicError
+	if errors.As(err, &panicked) {
+		l.log.Error("transform panicked", "lane", l.id, "topic", tp.Topic, "partition", tp.Partition, "offset", offset,
+			"err", err, "stack", string(panicked.Stack))
+	}
+	return txn.Fatalf(txn.StatusFailure, "transform topic %s partition %d offset %d: %w", tp.Topic, tp.Partition, offset, err)
+}
+
+func (l *lane) produce(ctx context.Context, o outputs) {
+	o.epoch.recordsOut.Add(int64(len(o.records)))
+	o.epoch.bytesOut.Add(bytesOf(o.records))
+	l.sink.Produce(ctx, o.epoch.n, o.records, func(failed *kgo.Record, err error) {
+		if err != nil {
+			l.failed(o.piece.failure(failed, err))
+			return // the session ends and its budget with it
+		}
+		o.piece.budget.give(o.piece.size)
+	})
+}
+
+// failure names the input of an output that could not be produced.
+func (p *piece) failure(failed *kgo.Record, err error) error {
+	at := "unknown"
+	for i, r := range p.records {
+		if r == failed {
+			at = fmt.Sprint(p.source[i])
+			break
+		}
+	}
+	if !txn.Refused(err) {
+		return txn.Classify(txn.CallProduce, fmt.Errorf("topic %s partition %d: %w", failed.Topic, failed.Partition, err))
+	}
+	return txn.Fatalf(txn.StatusFailure,
+		"output topic %s refused the record from topic %s partition %d offset %s (key %d bytes, value %d bytes): %w: "+
+			"raise the topic's limit (max.message.bytes, timestamp bounds) or change the record with a transform",
+		failed.Topic, p.tp.Topic, p.tp.Partition, at, len(failed.Key), len(failed.Value), err)
+}
+
+// bytesOf is the payload of records: keys, values and headers.
+func bytesOf(records []*kgo.Record) int64 {
+	var n int
+	for _, r := range records {
+		n += len(r.Key) + len(r.Value)
+		for i := range r.Headers {
+			n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+		}
+	}
+	return int64(n)
+}

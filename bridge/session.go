@@ -1,0 +1,361 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// session is one incarnation of the pipeline inside the process: from the fence to the first failure, or to
+// the stop. Nothing of it outlives a failure but the numbers that Bridge keeps; the next session asks the
+// broker for everything.
+type session struct {
+	*Bridge
+	log *slog.Logger
+
+	version  int16
+	begun    txn.Epoch // the last epoch before this session
+	interval time.Duration
+	cl       *kgo.Client // consumer
+	sink     txn.Participant
+
+	ctx  context.Context // ends with the first failure, its cause
+	fail context.CancelCauseFunc
+	end  context.CancelFunc // stops in order, as a signal does
+
+	lanes    []*lane
+	passes   chan pass
+	barriers chan *epoch
+	commits  chan *epoch
+	aligner  Aligner
+	flight   flight
+	assigned assignment
+	wake     *wake
+
+	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
+	closing  atomic.Bool                      // the consumer is being closed: callbacks have nothing left to do
+	stopping atomic.Bool                      // in order: no more input
+	gained   atomic.Int64                     // Unix nanoseconds since which partitions wait for stable positions, 0 = none
+	limits   atomic.Pointer[map[string]int32] // max.message.bytes of output topics
+}
+
+// name is our place in the group.
+func (b *Bridge) name() txn.Name {
+	return txn.Name{Group: b.opts.Group, Instance: b.opts.Instance, Consumer: b.opts.Consumer}
+}
+
+// session recovers and bridges until a failure, or until ctx ends and the last epoch is settled.
+func (b *Bridge) session(ctx, abort context.Context) error {
+	b.enter(StateRecovering)
+	s, err := b.recover(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.run(ctx, abort)
+	return s.close(ctx, err)
+}
+
+// recover settles what an earlier incarnation left, in the order that makes it safe and quick: test whether
+// the name is still ours, fence both ids, take the name over, then look at the positions.
+func (b *Bridge) recover(ctx context.Context) (*session, error) {
+	if b.member != "" {
+		if err := b.leave(ctx, b.member); err != nil {
+			return nil, err
+		}
+		b.member = ""
+	}
+	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, wake: &wake{c: make(chan struct{}, 1)}}
+	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	ok := false
+	defer func() {
+		if !ok {
+			s.fail(nil)
+			if s.sink != nil {
+				s.sink.Close()
+			}
+		}
+	}()
+	probing, cancel := context.WithTimeout(ctx, b.opts.EpochTimeout)
+	defer cancel()
+	var err error
+	if s.version, err = txn.Probe(probing, b.admin); err != nil {
+		return nil, txn.Classify(txn.CallInit, err)
+	}
+	if err := s.checkLimits(probing); err != nil {
+		return nil, err
+	}
+	if err := s.openSink(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.takeName(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.prepareStart(ctx); err != nil {
+		return nil, err
+	}
+	if s.cl, err = kgo.NewClient(s.consumerOptions()...); err != nil {
+		return nil, &txn.FatalError{Status: txn.StatusConfig, Err: err}
+	}
+	ok = true
+	return s, nil
+}
+
+func (s *session) openSink(ctx context.Context) error {
+	o := txn.Options{
+		Prefix: s.opts.Prefix, Instance: s.opts.Instance, Group: s.opts.Group,
+		Client: func(extra ...kgo.Opt) (*kgo.Client, error) {
+			return kgo.NewClient(append(s.producerOptions(), extra...)...)
+		},
+		Admin: s.admin, Version: s.version, Timeout: s.opts.TxnTimeout,
+		Present: s.credential, TopicID: s.assigned.topicID, Log: s.log,
+	}
+	var err error
+	if s.opts.Delivery != ExactlyOnce {
+		s.sink, err = txn.OpenPlain(o)
+		return err
+	}
+	if s.version < 2 && !s.opts.IntervalChosen {
+		s.interval = max(s.interval, interval1)
+	}
+	if s.version < 2 && s.epoch == 0 {
+		s.log.Warn("transaction.version is below 2: each epoch makes a producer anew; upgrade the cluster's feature for short epochs",
+			"version", s.version, "interval", s.interval)
+	}
+	// A coordinator that finishes a transaction of ours answers CONCURRENT_TRANSACTIONS until then, at the
+	// longest for the transaction's timeout and two rounds of the broker's 10 s sweep.
+	fencing, cancel := context.WithTimeout(ctx, s.opts.TxnTimeout+20*time.Second)
+	defer cancel()
+	ring, err := txn.Open(fencing, o)
+	if err != nil {
+		return txn.Classify(txn.CallInit, err)
+	}
+	s.sink = ring
+	return nil
+}
+
+// takeName frees our name from whoever holds it, once per process. With KIP-848 the broker keeps the name of
+// a killed process for the session timeout; the classic protocol hands it to the newest by itself.
+func (s *session) takeName(ctx context.Context) error {
+	if s.left || !s.opts.Consumer {
+		return nil
+	}
+	leaving, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
+	defer cancel()
+	if _, err := txn.Leave(leaving, s.client, s.admin, s.name(), ""); err != nil {
+		return txn.Classify(txn.CallGroup, err)
+	}
+	s.left = true
+	return nil
+}
+
+// leave gives up our place and tests whether it was still ours.
+func (b *Bridge) leave(ctx context.Context, member string) error {
+	leaving, cancel := context.WithTimeout(ctx, b.opts.EpochTimeout)
+	defer cancel()
+	who, err := txn.Leave(leaving, b.client, b.admin, b.name(), member)
+	if err != nil {
+		return txn.Classify(txn.CallGroup, err)
+	}
+	if who == txn.OwnershipLost {
+		return fmt.Errorf("%w: another process took over instance %q of group %q", txn.ErrFenced, b.opts.Instance, b.opts.Group)
+	}
+	return nil
+}
+
+// run is the life of the session. Every goroutine it starts has ended when it returns.
+func (s *session) run(ctx, abort context.Context) error {
+	s.enter(StateJoining)
+	s.build()
+	ctx, s.end = context.WithCancel(ctx)
+	defer s.end()
+	stopTimer := context.AfterFunc(ctx, func() {
+		s.stopping.Store(true)
+		s.enter(StateStopping)
+		s.wake.now()
+		timer := time.NewTimer(s.opts.StopTimeout)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			s.fail(fmt.Errorf("%w: not settled within the stop timeout of %s", txn.ErrAborted, s.opts.StopTimeout))
+		case <-abort.Done():
+			s.fail(fmt.Errorf("%w: stopped at once by a second signal", txn.ErrAborted))
+		case <-s.ctx.Done():
+		}
+	})
+	defer stopTimer()
+	var group errgroup.Group
+	start := func(run func() error) {
+		group.Go(func() error {
+			err := run()
+			if err != nil {
+				s.fail(err)
+			}
+			return err
+		})
+	}
+	for _, l := range s.lanes {
+		start(func() error { return l.run(s.ctx) })
+	}
+	src := newSource(s)
+	start(func() error { return s.coordinate(src.epoch) })
+	start(s.commit)
+	start(func() error { return src.run(ctx.Done()) })
+	watching, done := context.WithCancel(s.ctx)
+	go s.watch(watching) // ends with done or the session
+	err := group.Wait()
+	done()
+	if last := src.epoch.n - 1; err == nil && s.opts.Delivery == AtMostOnce {
+		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.EpochTimeout)
+		err = s.flushLast(flushing, last)
+		cancel()
+	}
+	s.Bridge.epoch = src.epoch.n
+	if s.ctx.Err() != nil {
+		err = context.Cause(s.ctx) // the first failure, not the ones that followed from it
+	}
+	return err
+}
+
+// build makes the lanes and channels. Capacities: a lane may pass two barriers before the coordinator looks
+// (at-least-once); the coordinator works on one epoch while the committer holds one.
+func (s *session) build() {
+	n := s.opts.Lanes
+	s.passes = make(chan pass, 2*n)
+	s.barriers = make(chan *epoch, 1)
+	s.commits = make(chan *epoch, 1)
+	for i := range n {
+		l := &lane{
+			id: i, in: make(chan work, laneDepth), passes: s.passes, sink: s.sink,
+			target: func(input string) string { return outputTopic(s.opts.Output, input) },
+			budget: s.budget, failed: s.fail, stalled: s.metrics.stalled, early: s.opts.Delivery == AtMostOnce,
+			log: s.log, tracker: offsets.NewTracker(),
+		}
+		if !s.opts.Chain.Identity() {
+			l.chain = s.opts.Chain.New()
+		}
+		s.lanes = append(s.lanes, l)
+	}
+	s.assigned.lanes = n
+}
+
+// close ends the session's clients. A failure decides what the next session must learn from the broker.
+func (s *session) close(ctx context.Context, err error) error {
+	s.closing.Store(true)
+	stopping := s.stopping.Load() || errors.Is(err, txn.ErrFatal)
+	if member, _ := s.cl.GroupMetadata(); member != "" {
+		s.member = member
+	}
+	if err != nil && stopping {
+		courtesy, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		s.sink.Abort(courtesy)
+		cancel()
+	}
+	s.fail(err)
+	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
+	closeWithin(10*time.Second, s.sink.Close)
+	s.budget.used.Store(0) // what was held went with the clients
+	s.board.assign(nil)
+	s.board.openTxn(time.Time{})
+	if !stopping || s.member == "" || err == nil && !s.opts.LeaveOnStop {
+		return err
+	}
+	leaveErr := s.leave(context.WithoutCancel(ctx), s.member)
+	if errors.Is(leaveErr, txn.ErrFenced) {
+		return errors.Join(leaveErr, err)
+	}
+	if leaveErr != nil {
+		s.log.Debug("group not left, the session timeout does it", "err", leaveErr)
+	}
+	return err
+}
+
+// closeWithin bounds a close that waits for a broker. A client that does not close in time is abandoned; the
+// fence makes it harmless.
+func closeWithin(d time.Duration, closeClient func()) {
+	closed := make(chan struct{})
+	go func() { // ends with the client; nobody waits longer than d
+		closeClient()
+		close(closed)
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
+}
+
+// credential answers the membership of this moment: the pair first, the counters afterwards (see
+// txn.Credential).
+func (s *session) credential() txn.Credential {
+	member, generation := s.cl.GroupMetadata()
+	return txn.Credential{MemberID: member, Generation: generation, Lost: s.lost.Load(), Revoked: s.revoked.Load()}
+}
+
+// OnGroupManageError implements kgo.HookGroupManageError: kgo calls it after OnPartitionsLost has returned.
+func (s *session) OnGroupManageError(err error) {
+	switch {
+	case txn.Denied(err):
+		s.fail(txn.Classify(txn.CallGroup, err))
+	case errors.Is(err, kerr.UnreleasedInstanceID) && s.Bridge.epoch > 0:
+		// At a later join than our first the name is held by a process that came after us.
+		s.fail(fmt.Errorf("%w: instance %q of group %q is held by another process: %w", txn.ErrFenced, s.opts.Instance, s.opts.Group, err))
+	default:
+		s.fail(txn.Classify(txn.CallGroup, fmt.Errorf("group %s: %w", s.opts.Group, err)))
+	}
+}
+
+// flight counts the epochs between their barrier and the end of their commit.
+type flight struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed and replaced whenever n returns to 0
+}
+
+func (f *flight) start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+}
+
+func (f *flight) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n--; f.n == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+}
+
+// wait answers nil when nothing is in flight, or the cause of ctx.
+func (f *flight) wait(ctx context.Context) error {
+	f.mu.Lock()
+	if f.n == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	if f.idle == nil {
+		f.idle = make(chan struct{})
+	}
+	idle := f.idle
+	f.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var _ kgo.HookGroupManageError = (*session)(nil)

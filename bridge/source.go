@@ -1,0 +1,290 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// pollRecords bounds one poll: large enough to spread its cost, small enough that the budget and the limits of an
+// epoch are looked at often.
+const pollRecords = 10_000
+
+// idlePoll is how long a poll without anything to close may wait.
+const idlePoll = time.Second
+
+// source polls, deals each partition's records to its lane, and puts barriers in-band. It alone calls
+// AllowRebalance, and only when no record is in an open epoch: the barrier is the one point at which the group
+// may rebalance.
+type source struct {
+	*session
+	epoch       *epoch
+	lastBarrier time.Time
+}
+
+func newSource(s *session) *source {
+	return &source{session: s, epoch: newEpoch(s.Bridge.epoch + 1)}
+}
+
+// run ends when stop is closed and the last barrier is out, or with the session; the session waits for it.
+func (s *source) run(stop <-chan struct{}) error {
+	defer func() {
+		for _, l := range s.lanes {
+			close(l.in)
+		}
+		close(s.barriers)
+	}()
+	for s.ctx.Err() == nil {
+		s.board.progress()
+		stopping := closed(stop)
+		if stopping && s.epoch.opened.IsZero() {
+			return nil
+		}
+		reason, hard := s.due(stopping)
+		switch {
+		case reason != "" && closed(s.epoch.closable):
+			s.barrier(reason)
+		case hard:
+			s.pause(0)
+		case s.budget.exhausted():
+			s.pause(s.untilDue())
+		default:
+			if err := s.poll(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// due answers why the epoch should close now. A hard reason also forbids to read on; the others merely
+// stretch the epoch while no barrier may follow.
+func (s *source) due(stopping bool) (reason string, hard bool) {
+	e := s.epoch
+	switch {
+	case e.opened.IsZero():
+		return "", false
+	case stopping:
+		return TriggerStop, true
+	case s.blocked.Load():
+		return TriggerRebalance, true
+	case e.recordsIn >= s.opts.EpochMaxRecords:
+		return TriggerRecords, true
+	case e.bytesIn >= s.opts.EpochMaxBytes:
+		return TriggerBytes, true
+	case time.Since(e.opened) >= s.opts.TxnTimeout-2*s.opts.EpochTimeout:
+		return TriggerAge, true
+	case time.Since(s.lastBarrier) >= max(s.interval, s.opts.EpochMinPause):
+		return TriggerInterval, false
+	default:
+		return "", false
+	}
+}
+
+// untilDue is how long a poll may take.
+func (s *source) untilDue() time.Duration {
+	if s.epoch.opened.IsZero() {
+		return idlePoll
+	}
+	d := max(s.interval, s.opts.EpochMinPause) - time.Since(s.lastBarrier)
+	if d <= 0 { // due already: the opening of the gate wakes us
+		return idlePoll
+	}
+	return min(d, idlePoll)
+}
+
+// pause waits without polling until something has changed.
+func (s *source) pause(atMost time.Duration) {
+	began := time.Now()
+	if atMost <= 0 {
+		atMost = idlePoll
+	}
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-s.budget.freed:
+	case <-s.wake.c:
+	case <-timer.C:
+	case <-s.ctx.Done():
+	}
+	s.metrics.stalled(time.Since(began))
+}
+
+// barrier closes the epoch. The credential is captured while a rebalance is still blocked.
+func (s *source) barrier(reason string) {
+	e := s.epoch
+	e.triggered, e.trigger = time.Now(), reason
+	e.cred = s.credential()
+	e.next = newEpoch(e.n + 1)
+	s.epoch, s.lastBarrier = e.next, e.triggered
+	s.flight.start()
+	s.log.Debug("epoch barrier", "epoch", e.n, "trigger", reason, "records_in", e.recordsIn)
+	for i := range e.lanes {
+		s.send(i, work{epoch: e, barrier: true})
+	}
+	select {
+	case s.barriers <- e:
+	case <-s.ctx.Done():
+	}
+	s.allowRebalance()
+}
+
+func (s *source) allowRebalance() {
+	s.blocked.Store(false)
+	s.cl.AllowRebalance()
+}
+
+func (s *source) send(lane int, w work) {
+	select {
+	case s.lanes[lane].in <- w:
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *source) poll() error {
+	ctx, cancel := s.wake.context(s.ctx, s.untilDue())
+	fetches := s.cl.PollRecords(ctx, pollRecords)
+	cancel()
+	var failure error
+	fetches.EachError(func(topic string, partition int32, err error) {
+		if failure == nil {
+			failure = s.fetchError(topic, partition, err)
+		}
+	})
+	if failure != nil {
+		return failure
+	}
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if len(p.Records) > 0 {
+			s.deal(p)
+		}
+	})
+	if s.epoch.opened.IsZero() {
+		s.allowRebalance() // a poll that timed out counts as a poll
+	}
+	return nil
+}
+
+// recordOverhead is what a decoded record takes besides its payload: kgo.Record and its place in slices.
+const recordOverhead = 200
+
+func (s *source) deal(p kgo.FetchTopicPartition) {
+	e := s.epoch
+	tp := offsets.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+	payload := bytesOf(p.Records)
+	size := payload + recordOverhead*int64(len(p.Records))
+	if e.opened.IsZero() {
+		e.opened = time.Now()
+	}
+	e.recordsIn += int64(len(p.Records))
+	e.bytesIn += payload
+	s.budget.take(size)
+	lane := s.assigned.lane(tp)
+	e.lanes[lane] = true
+	s.send(lane, work{epoch: e, tp: tp, records: p.Records, size: size})
+}
+
+// fetchError answers the error that ends the session, or nil for what the client gets over by itself.
+func (s *source) fetchError(topic string, partition int32, err error) error {
+	var session *kgo.ErrGroupSession
+	var loss *kgo.ErrDataLoss
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		s.board.polled(nil)
+		return nil
+	case errors.As(err, &session):
+		return nil // OnPartitionsLost has come with it
+	case errors.Is(err, kgo.ErrClientClosed):
+		return fmt.Errorf("%w: %w", txn.ErrAborted, err)
+	case errors.As(err, &loss):
+		return txn.Fatalf(txn.StatusFailure,
+			"source truncated: topic %s partition %d was read up to offset %d (leader epoch %d), its log now continues at offset %d (leader epoch %d): "+
+				"records were lost upstream (unclean leader election?); compare source and target, then reset the group's positions",
+			loss.Topic, loss.Partition, loss.ConsumedTo, loss.ConsumedToEpoch, loss.ResetTo, loss.ResetToEpoch)
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		return s.outOfRange(topic, partition, err)
+	case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
+		return txn.Fatalf(txn.StatusFailure,
+			"input topic %s was deleted or made anew while it was read: its positions mean nothing any more; delete the group's positions of it, then start again: %w", topic, err)
+	case txn.Denied(err):
+		return txn.Classify(txn.CallFetch, fmt.Errorf("topic %s partition %d: %w", topic, partition, err))
+	case errors.Is(err, kerr.CorruptMessage), errors.Is(err, kerr.UnsupportedCompressionType):
+		return txn.Fatalf(txn.StatusFailure, "topic %s partition %d cannot be read on: %w", topic, partition, err)
+	case kerr.IsRetriable(err), kgo.IsRetryableBrokerErr(err):
+		s.board.polled(err)
+		s.log.Debug("fetch failed, the client tries again", "topic", topic, "partition", partition, "err", err)
+		return nil
+	default:
+		return txn.Classify(txn.CallFetch, fmt.Errorf("topic %s partition %d: %w", topic, partition, err))
+	}
+}
+
+// outOfRange names the position that the log no longer has.
+func (s *source) outOfRange(topic string, partition int32, err error) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.opts.EpochTimeout)
+	defer cancel()
+	start, end, position := int64(-1), int64(-1), int64(-1)
+	if lags, lagErr := offsets.Lags(ctx, s.admin, s.opts.Group, []string{topic}); lagErr == nil {
+		for _, l := range lags {
+			if l.Partition == partition {
+				start, end, position = l.LogStart, l.LastStable, l.Committed
+			}
+		}
+	}
+	return txn.Fatalf(txn.StatusFailure,
+		"source truncated: the position of topic %s partition %d is offset %d, but its log goes from offset %d to %d: "+
+			"the records between are gone (retention, or a deletion); accept the gap by resetting the group's positions "+
+			"(kafka-consumer-groups.sh --reset-offsets), then start again: %w", topic, partition, position, start, end, err)
+}
+
+// wake ends a poll, or a pause, from another goroutine.
+type wake struct {
+	c chan struct{} // one token: "look again"
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // of the running poll
+	asked  bool               // now was called since the last poll began
+}
+
+// now makes the source look at its state again.
+func (w *wake) now() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = true
+	if w.cancel != nil {
+		w.cancel()
+	}
+	select {
+	case w.c <- struct{}{}:
+	default:
+	}
+}
+
+// context answers the context of one poll.
+func (w *wake) context(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(parent, d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked {
+		cancel()
+	}
+	w.asked, w.cancel = false, cancel
+	select {
+	case <-w.c:
+	default:
+	}
+	return ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.cancel = nil
+		cancel()
+	}
+}

@@ -1,0 +1,359 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// checkLimits compares our timeouts with the broker's.
+func (s *session) checkLimits(ctx context.Context) error {
+	if !s.opts.Consumer {
+		return nil
+	}
+	// With KIP-848 the broker sets the session timeout.
+	meta, err := s.admin.BrokerMetadata(ctx)
+	if err != nil {
+		return txn.Classify(txn.CallGroup, fmt.Errorf("read metadata: %w", err))
+	}
+	configs, err := s.admin.DescribeBrokerConfigs(ctx, meta.Controller)
+	if err == nil {
+		_, err = configs.On(fmt.Sprint(meta.Controller), nil)
+	}
+	if err != nil {
+		s.log.Debug("group.consumer.session.timeout.ms not read, its default of 45 s is taken for granted", "err", err)
+		return nil
+	}
+	for _, c := range configs {
+		for _, v := range c.Configs {
+			if v.Key != "group.consumer.session.timeout.ms" || v.Value == nil {
+				continue
+			}
+			session, err := time.ParseDuration(*v.Value + "ms")
+			if err == nil && s.opts.TxnTimeout >= session {
+				return txn.Fatalf(txn.StatusConfig,
+					"BRIDGE_TXN_TIMEOUT=%s must be below the broker's group.consumer.session.timeout.ms=%s: a member that is presumed dead must not keep a transaction open",
+					s.opts.TxnTimeout, session)
+			}
+		}
+	}
+	return nil
+}
+
+// inputs lists the input topics that exist, with their ids.
+func (s *session) inputs(ctx context.Context) (kadm.TopicDetails, error) {
+	if s.opts.Pattern == nil {
+		topics, err := s.admin.ListTopics(ctx, s.opts.Inputs...)
+		if err != nil {
+			return nil, txn.Classify(txn.CallFetch, fmt.Errorf("list input topics: %w", err))
+		}
+		for _, name := range s.opts.Inputs {
+			d := topics[name]
+			switch {
+			case errors.Is(d.Err, kerr.UnknownTopicOrPartition), d.Err == nil && len(d.Partitions) == 0:
+				return nil, txn.Fatalf(txn.StatusConfig, "input topic %q does not exist (BRIDGE_INPUT_TOPICS): create it, or correct the name", name)
+			case d.Err != nil && !kerr.IsRetriable(d.Err):
+				return nil, txn.Classify(txn.CallFetch, fmt.Errorf("input topic %q: %w", name, d.Err))
+			}
+		}
+		return topics, nil
+	}
+	topics, err := s.admin.ListTopics(ctx)
+	if err != nil {
+		return nil, txn.Classify(txn.CallFetch, fmt.Errorf("list topics: %w", err))
+	}
+	out := s.outputs(topics.Names())
+	for name, d := range topics {
+		if d.IsInternal || !s.opts.Pattern.MatchString(name) || out[name] {
+			delete(topics, name)
+		}
+	}
+	return topics, nil
+}
+
+// outputs are the topics that records of the given inputs may go to.
+func (s *session) outputs(inputs []string) map[string]bool {
+	out := map[string]bool{}
+	for _, t := range s.opts.Chain.Targets() {
+		out[t] = true
+	}
+	for _, in := range inputs {
+		if s.opts.Pattern == nil || s.opts.Pattern.MatchString(in) {
+			out[outputTopic(s.opts.Output, in)] = true
+		}
+	}
+	return out
+}
+
+// excluded are the patterns of topics that a regular expression must never read: internal topics and our own
+// outputs, with {topic} standing for anything.
+func (s *session) excluded() []string {
+	quoted := regexp.QuoteMeta(s.opts.Output)
+	patterns := []string{"^__.*$", "^" + strings.ReplaceAll(quoted, regexp.QuoteMeta("{topic}"), ".+") + "$"}
+	if s.opts.Output == "{topic}" {
+		patterns = patterns[:1]
+	}
+	for _, t := range s.opts.Chain.Targets() {
+		patterns = append(patterns, "^"+regexp.QuoteMeta(t)+"$")
+	}
+	return patterns
+}
+
+// prepareStart decides, before we join, where topics without a position begin, and makes it durable: a kill
+// before the first epoch must not decide anew.
+func (s *session) prepareStart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TxnTimeout+s.opts.EpochTimeout)
+	defer cancel()
+	topics, err := s.inputs(ctx)
+	if err != nil {
+		return err
+	}
+	for name, d := range topics {
+		s.assigned.setID(name, d.ID)
+	}
+	if err := s.checkOutputs(ctx, topics); err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(topics))
+	if err := s.markEnds(ctx, names); err != nil {
+		return err
+	}
+	if s.started {
+		return nil
+	}
+	start := s.opts.Start
+	if start.Kind == offsets.StartUnset {
+		start.Kind = offsets.StartEarliest
+	}
+	first, err := offsets.FirstStart(ctx, s.admin, s.opts.Group, names, start)
+	if err != nil {
+		return txn.Classify(txn.CallGroup, fmt.Errorf("resolve the start: %w", err))
+	}
+	if len(first) > 0 && s.opts.Start.Kind == offsets.StartUnset {
+		if err := s.refuseWrittenOutput(ctx, first); err != nil {
+			return err
+		}
+	}
+	s.first = first
+	if len(first) > 0 {
+		err := offsets.CommitEmptyGroup(ctx, s.admin, s.opts.Group, first)
+		switch {
+		case err == nil:
+			s.log.Info("start positions committed", "start", start.String(), "partitions", len(first))
+			s.first = nil
+		case errors.Is(err, offsets.ErrGroupActive): // committed as a member, see adjustOffsets
+		default:
+			return txn.Classify(txn.CallGroup, fmt.Errorf("commit the start: %w", err))
+		}
+	}
+	s.started = true
+	return nil
+}
+
+// refuseWrittenOutput stops a start that looks like the first one but is not: positions that have expired
+// would let every record of the input be written again.
+func (s *session) refuseWrittenOutput(ctx context.Context, first offsets.Positions) error {
+	var inputs []string
+	for tp := range first {
+		inputs = append(inputs, tp.Topic)
+	}
+	topic, written, err := offsets.OutputWritten(ctx, s.admin, slices.Sorted(maps.Keys(s.outputs(inputs))))
+	if err != nil {
+		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the output: %w", err))
+	}
+	if written {
+		return txn.Fatalf(txn.StatusConfig,
+			"group %q has no position for topic %q, yet output topic %q has been written to: have the positions expired? "+
+				"Say where to begin with BRIDGE_START=earliest, latest or a time (RFC 3339)", s.opts.Group, inputs[0], topic)
+	}
+	return nil
+}
+
+// markEnds notes where the input ends now, for run --until-end.
+func (s *session) markEnds(ctx context.Context, topics []string) error {
+	if !s.opts.UntilEnd || s.targets != nil {
+		return nil
+	}
+	ends, err := offsets.Resolve(ctx, s.admin, offsets.Start{Kind: offsets.StartLatest}, topics)
+	if err != nil {
+		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the end of the input: %w", err))
+	}
+	s.targets = ends
+	return nil
+}
+
+// checkAssigned runs before a record of new partitions is read.
+func (s *session) checkAssigned(ctx context.Context, added map[string][]int32) error {
+	if len(added) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
+	defer cancel()
+	topics, err := s.admin.ListTopics(ctx, slices.Sorted(maps.Keys(added))...)
+	if err != nil {
+		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the assigned topics: %w", err))
+	}
+	for name, d := range topics {
+		if was := s.assigned.topicID(name); was != ([16]byte{}) && d.ID != (kadm.TopicID{}) && was != d.ID {
+			return txn.Fatalf(txn.StatusFailure, "input topic %s was made anew while the bridge ran: delete the group's positions of it, then start again", name)
+		}
+		s.assigned.setID(name, d.ID)
+	}
+	return s.checkOutputs(ctx, topics)
+}
+
+// checkOutputs demands that every output partition exists, and reads what records the topics accept. The
+// bridge never creates a topic.
+func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) error {
+	need := map[string]int{} // output topic: partitions
+	widest, widestName := 0, ""
+	for name, d := range inputs {
+		out := outputTopic(s.opts.Output, name)
+		need[out] = max(need[out], 1, s.wants(len(d.Partitions)))
+		if len(d.Partitions) > widest {
+			widest, widestName = len(d.Partitions), name
+		}
+	}
+	for _, t := range s.opts.Chain.Targets() {
+		need[t] = max(need[t], 1, s.wants(widest))
+	}
+	if len(need) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(need))
+	topics, err := s.admin.ListTopics(ctx, names...)
+	if err != nil {
+		return txn.Classify(txn.CallProduce, fmt.Errorf("look at the output topics: %w", err))
+	}
+	for _, name := range names {
+		d := topics[name]
+		switch have := len(d.Partitions); {
+		case errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+			return txn.Fatalf(txn.StatusConfig, "output topic %q does not exist; the bridge creates no topics: "+
+				"kafka-topics.sh --bootstrap-server … --create --topic %s --partitions %d", name, name, need[name])
+		case d.Err != nil:
+			return txn.Classify(txn.CallProduce, fmt.Errorf("output topic %q: %w", name, d.Err))
+		case have < need[name]:
+			return txn.Fatalf(txn.StatusConfig, "output topic %q has %d partitions, input topic %q has %d and BRIDGE_PARTITIONING=preserve keeps partitions: "+
+				"kafka-topics.sh --bootstrap-server … --alter --topic %s --partitions %d, or set BRIDGE_PARTITIONING=key", name, have, widestName, widest, name, need[name])
+		}
+	}
+	return s.readLimits(ctx, names)
+}
+
+func (s *session) wants(inputPartitions int) int {
+	if s.opts.ByKey {
+		return 1
+	}
+	return inputPartitions
+}
+
+// readLimits learns max.message.bytes of the outputs, so that the client refuses no record that the broker
+// would take. Without the right to read it Kafka's default is assumed.
+func (s *session) readLimits(ctx context.Context, topics []string) error {
+	limits := map[string]int32{}
+	configs, err := s.admin.DescribeTopicConfigs(ctx, topics...)
+	if err != nil {
+		s.log.Debug("max.message.bytes not read, its default is taken for granted", "err", err)
+	}
+	for _, c := range configs {
+		for _, v := range c.Configs {
+			var n int32
+			if v.Key == "max.message.bytes" && v.Value != nil {
+				if _, err := fmt.Sscan(*v.Value, &n); err == nil {
+					limits[c.Name] = n
+				}
+			}
+		}
+	}
+	s.limits.Store(&limits)
+	return nil
+}
+
+// batchLimit is the largest batch for a topic.
+func (s *session) batchLimit(topic string) int32 {
+	const kafkaDefault = 1_048_588
+	if limits := s.limits.Load(); limits != nil {
+		if n, ok := (*limits)[topic]; ok {
+			return min(max(n, 1024), 64<<20)
+		}
+	}
+	return kafkaDefault
+}
+
+// adjustOffsets decides where partitions without a position begin. Topics that were there at the start follow
+// BRIDGE_START, by way of positions that are committed for all of their partitions first; what appears later
+// starts at the earliest record.
+func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	s.gained.Store(0) // positions are stable
+	missing := false
+	for _, partitions := range fetched {
+		for _, o := range partitions {
+			missing = missing || o.EpochOffset().Offset < 0
+		}
+	}
+	if !missing {
+		return fetched, nil
+	}
+	var known offsets.Positions
+	if len(s.first) > 0 {
+		var err error
+		if known, err = s.commitStart(ctx); err != nil {
+			s.fail(txn.Classify(txn.CallPlain, fmt.Errorf("commit the start: %w", err)))
+			return fetched, err
+		}
+	}
+	for topic, partitions := range fetched {
+		for p, o := range partitions {
+			if o.EpochOffset().Offset >= 0 {
+				continue
+			}
+			if at, ok := known[offsets.TopicPartition{Topic: topic, Partition: p}]; ok {
+				partitions[p] = kgo.NewOffset().At(at.Offset)
+			} else {
+				partitions[p] = kgo.NewOffset().AtStart()
+			}
+		}
+	}
+	return fetched, nil
+}
+
+// commitStart commits the start as a member, when the group already had some: topics that another member
+// has given positions meanwhile keep those.
+func (s *session) commitStart(ctx context.Context) (offsets.Positions, error) {
+	have, err := offsets.Committed(ctx, s.admin, s.opts.Group)
+	if err != nil {
+		return nil, err
+	}
+	decided := map[string]bool{}
+	for tp := range have {
+		decided[tp.Topic] = true
+	}
+	todo := offsets.Positions{}
+	for tp, p := range s.first {
+		if !decided[tp.Topic] {
+			todo[tp] = p
+		}
+	}
+	if len(todo) > 0 {
+		if err := s.sink.CommitStart(ctx, todo, s.credential()); err != nil {
+			return nil, err
+		}
+		s.log.Info("start positions committed", "start", s.opts.Start.String(), "partitions", len(todo))
+		maps.Copy(have, todo)
+	}
+	s.first = nil
+	return have, nil
+}

@@ -1,0 +1,134 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// watch looks after what no record drives: the age of open transactions, dangling ids of others, lag, topics
+// that are made anew, and the end of a run --until-end. Nothing waits for it, and it ends with ctx.
+func (s *session) watch(ctx context.Context) {
+	age := time.NewTicker(200 * time.Millisecond)
+	defer age.Stop()
+	slow := time.NewTicker(10 * time.Second)
+	defer slow.Stop()
+	var end <-chan time.Time
+	if s.targets != nil {
+		t := time.NewTicker(250 * time.Millisecond)
+		defer t.Stop()
+		end = t.C
+	}
+	swept := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-age.C:
+			s.watchAge()
+			if s.sweepDue(&swept) {
+				s.sweep(ctx)
+			}
+		case <-end:
+			s.watchEnd(ctx)
+		case <-slow.C:
+			s.watchTopics(ctx)
+		}
+	}
+}
+
+// watchAge fails a transaction before the broker does: a lane that hangs sends no barrier.
+func (s *session) watchAge() {
+	since, open := s.sink.OpenSince()
+	if !open {
+		since = time.Time{}
+	}
+	s.board.openTxn(since)
+	if limit := s.opts.TxnTimeout - s.opts.EpochTimeout/2; open && time.Since(since) > limit {
+		s.fail(fmt.Errorf("%w: a transaction is open for more than %s, close to BRIDGE_TXN_TIMEOUT=%s: a lane or the broker hangs",
+			txn.ErrAborted, limit, s.opts.TxnTimeout))
+	}
+}
+
+// sweepDue holds once after we joined, and when gained partitions wait for stable positions for over 2 s.
+func (s *session) sweepDue(swept *bool) bool {
+	if s.opts.Delivery != ExactlyOnce || s.board.snapshot().State != StateRunning {
+		return false
+	}
+	if !*swept {
+		*swept = true
+		return true
+	}
+	at := s.gained.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) > 2*time.Second && s.gained.CompareAndSwap(at, time.Now().UnixNano())
+}
+
+func (s *session) sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
+	defer cancel()
+	_, err := txn.Sweep(ctx, s.admin, s.client, txn.SweepOptions{
+		Prefix: s.opts.Prefix, Self: s.opts.Instance, Group: s.opts.Group,
+		OwnSlots:  []string{txn.ID{Prefix: s.opts.Prefix, Instance: s.opts.Instance, Slot: 0}.String(), txn.ID{Prefix: s.opts.Prefix, Instance: s.opts.Instance, Slot: 1}.String()},
+		OlderThan: 2 * s.opts.EpochTimeout, TxnTimeout: s.opts.TxnTimeout, Logger: s.log,
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Debug("sweep of dangling transactions failed", "err", err)
+	}
+}
+
+// watchTopics reads the lag and looks whether an input topic was made anew.
+func (s *session) watchTopics(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(s.assigned.partitions()))
+	if len(names) == 0 {
+		return
+	}
+	topics, err := s.admin.ListTopics(ctx, names...)
+	if err != nil {
+		s.log.Debug("input topics not looked at", "err", err)
+		return
+	}
+	for _, name := range names {
+		was, is := s.assigned.topicID(name), topics[name].ID
+		if topics[name].Err == nil && was != ([16]byte{}) && is != (kadm.TopicID{}) && was != is {
+			s.fail(txn.Fatalf(txn.StatusFailure, "input topic %s was made anew while it was read: its positions mean nothing any more; delete the group's positions of it, then start again", name))
+			return
+		}
+	}
+	lags, err := offsets.Lags(ctx, s.admin, s.opts.Group, names)
+	if err != nil {
+		s.log.Debug("lag not read", "err", err)
+		return
+	}
+	s.board.lag(lags)
+}
+
+// watchEnd ends a run --until-end when the group has committed everything that was there at the start.
+func (s *session) watchEnd(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
+	defer cancel()
+	topics := map[string]bool{}
+	for tp := range s.targets {
+		topics[tp.Topic] = true
+	}
+	lags, err := offsets.Lags(ctx, s.admin, s.opts.Group, slices.Sorted(maps.Keys(topics)))
+	if err != nil {
+		s.log.Debug("positions not read", "err", err)
+		return
+	}
+	for _, l := range lags {
+		if end := s.targets[l.TopicPartition]; l.Committed < end.Offset && end.Offset > l.LogStart {
+			return
+		}
+	}
+	s.log.Info("the end of the input is committed")
+	s.end()
+}

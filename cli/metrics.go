@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kprom"
+)
+
+// clientMetrics counts what all clients of one role do, over all restarts. kprom by itself registers anew with
+// every client, and would panic while an older one is still closing.
+type clientMetrics struct {
+	*kprom.Metrics
+	once sync.Once
+}
+
+func newClientMetrics(role string, reg prometheus.Registerer) *clientMetrics {
+	return &clientMetrics{Metrics: kprom.NewMetrics("eosbridge", kprom.Subsystem("kafka_"+role),
+		kprom.Registerer(withoutGauges{reg}))}
+}
+
+// OnNewClient implements kgo.HookNewClient.
+func (m *clientMetrics) OnNewClient(cl *kgo.Client) { m.once.Do(func() { m.Metrics.OnNewClient(cl) }) }
+
+// OnClientClosed implements kgo.HookClientClosed: the counters stay.
+func (m *clientMetrics) OnClientClosed(*kgo.Client) {}
+
+// withoutGauges leaves out kprom's gauges: they look into the first client only.
+type withoutGauges struct{ prometheus.Registerer }
+
+func (r withoutGauges) Register(c prometheus.Collector) error {
+	if _, gauge := c.(prometheus.GaugeFunc); gauge {
+		return nil
+	}
+	return r.Registerer.Register(c)
+}
+
+func (r withoutGauges) MustRegister(cs ...prometheus.Collector) {
+	for _, c := range cs {
+		if err := r.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/bridge"
+	"github.com/eosbridge/eosbridge/config"
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/transform"
+)
+
+func runCommand() command {
+	return command{
+		name:    "run",
+		summary: "bridge until it is told to stop",
+		usage: `usage: eosbridge run [--until-end]
+
+Reads the input topics, transforms, and writes the output topic; each checkpoint epoch commits its output and
+the positions of its input in one Kafka transaction. The configuration comes from the environment.
+
+  --until-end   end with status 0 once everything that the input holds now is committed
+
+SIGTERM or SIGINT ends it in order: last barrier, commit, leave the group. A second one ends it at once.`,
+		example: `KAFKA_BOOTSTRAP_SERVERS=localhost:9092 BRIDGE_INPUT_TOPICS=orders BRIDGE_OUTPUT_TOPIC=orders-clean \
+BRIDGE_GROUP_ID=orders-bridge eosbridge run`,
+		run: run,
+	}
+}
+
+func run(ctx context.Context, c *Context, args []string) error {
+	flags := newFlags("run")
+	untilEnd := flags.Bool("until-end", false, "")
+	if err := parseFlags(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(c.Environ, c.Hostname)
+	if err != nil {
+		return err
+	}
+	log := newLogger(c.Stderr, cfg.Log)
+	o, err := bridgeOptions(cfg, log)
+	if err != nil {
+		return err
+	}
+	o.Version = c.build().Version
+	o.UntilEnd = *untilEnd
+	b, err := bridge.New(o)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	log.Info("eosbridge starts", "version", o.Version, "group", o.Group, "instance", o.Instance,
+		"delivery", string(o.Delivery), "memory", config.Bytes(o.Memory).String())
+	return b.Run(ctx, c.Abort)
+}
+
+// bridgeOptions turns the configuration into what the bridge needs.
+func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error) {
+	refuse := func(err error) (bridge.Options, error) { return bridge.Options{}, &exitError{exitConfig, err} }
+	client, err := kafkaOptions(cfg, log)
+	if err != nil {
+		return refuse(err)
+	}
+	chain, err := transform.Parse(cfg.Bridge.Transform)
+	if err != nil {
+		return refuse(err)
+	}
+	start, err := offsets.ParseStart(cfg.Bridge.Start)
+	if err != nil {
+		return refuse(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b := cfg.Bridge
+	o := bridge.Options{
+		Group: b.GroupID, Instance: b.InstanceID, Prefix: b.TxnPrefix, Consumer: b.GroupProtocol == config.GroupProtocolConsumer,
+		Inputs: b.InputTopics.Names(), Output: b.OutputTopic, ByKey: b.Partitioning == config.PartitioningKey, Chain: chain,
+		Delivery: bridge.Delivery(b.Delivery), Start: start,
+		EpochInterval: b.EpochInterval, IntervalChosen: cfg.IsSet("BRIDGE_EPOCH_INTERVAL"), EpochTimeout: b.EpochTimeout,
+		EpochMinPause: b.EpochMinPause, EpochMaxRecords: int64(b.EpochMaxRecords), EpochMaxBytes: int64(b.EpochMaxBytes),
+		TxnTimeout: b.TxnTimeout, SessionTimeout: b.SessionTimeout, RebalanceTimeout: b.RebalanceTimeout,
+		LeaveOnStop: b.LeaveOnStop, StopTimeout: b.StopTimeout,
+		Lanes: b.Lanes, Memory: memoryLimit(int64(b.MemoryLimit)),
+		RestartMaxDelay: b.RestartMaxDelay, RestartLimit: b.RestartLimit,
+		Client:    client,
+		Fetching:  append(consumerOptions(cfg), kgo.WithHooks(newClientMetrics("consumer", registry))),
+		Producing: []kgo.Opt{kgo.ProducerBatchCompression(compression(b.Compression)), kgo.WithHooks(newClientMetrics("producer", registry))},
+		HTTPAddr:  string(b.HTTPAddr), PprofAddr: string(b.PprofAddr),
+		Registerer: registry, Gatherer: registry, Log: log,
+	}
+	if o.Lanes == 0 {
+		o.Lanes = runtime.GOMAXPROCS(0)
+	}
+	if p := b.InputTopics.Pattern(); p != "" {
+		if o.Pattern, err = regexp.Compile(p); err != nil {
+			return refuse(err)
+		}
+	}
+	return o, nil
+}
+
+// memoryLimit answers the memory that the process may use, and makes the garbage collector know it.
+func memoryLimit(asked int64) int64 {
+	const fallback = 512 << 20
+	limit := asked
+	if limit == 0 {
+		limit = fallback
+		if cgroup, err := memlimit.FromCgroup(); err == nil && cgroup > 0 && cgroup < 1<<50 {
+			limit = int64(cgroup) / 10 * 9 //nolint:gosec // bounded above
+		}
+	}
+	debug.SetMemoryLimit(limit)
+	return limit
+}
+
+func compression(name string) kgo.CompressionCodec {
+	switch name {
+	case "none":
+		return kgo.NoCompression()
+	case "gzip":
+		return kgo.GzipCompression()
+	case "snappy":
+		return kgo.SnappyCompression()
+	case "zstd":
+		return kgo.ZstdCompression()
+	default:
+		return kgo.Lz4Compression()
+	}
+}

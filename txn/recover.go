@@ -1,0 +1,144 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// Probe answers the finalized transaction.version of the cluster (KIP-584, KIP-890), 0 when the feature is
+// unknown to it. Any failure is an error: taking a failed probe for "absent" would send the wrong requests.
+// Brokers before Kafka 3.6 are refused: they do not verify that a partition belongs to the transaction.
+func Probe(ctx context.Context, adm *kadm.Client) (int16, error) {
+	all, err := adm.ApiVersions(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("probe broker versions: %w", err)
+	}
+	var version int16
+	newest := int64(-1)
+	for _, b := range all.Sorted() {
+		if b.Err != nil {
+			return 0, fmt.Errorf("probe versions of broker %d: %w", b.NodeID, b.Err)
+		}
+		if v, ok := b.KeyMaxVersion(int16(kmsg.AddPartitionsToTxn)); !ok || v < 4 {
+			return 0, Fatalf(StatusConfig, "broker %d runs Kafka %s: 3.6 is the oldest supported (transaction verification, KIP-890): upgrade the broker",
+				b.NodeID, b.VersionGuess())
+		}
+		if at := b.Raw().FinalizedFeaturesEpoch; at >= newest {
+			newest, version = at, 0
+			for _, f := range b.Raw().FinalizedFeatures {
+				if f.Name == "transaction.version" {
+					version = f.MaxVersionLevel
+				}
+			}
+		}
+	}
+	return version, nil
+}
+
+// below2 caps TxnOffsetCommit at v4 for clusters below transaction.version 2. From v5 on the broker adds the
+// group to the transaction by itself, and at version 0 that wedges the transactional id until the broker
+// restarts. Capping also keeps kgo from using the protocol of version 2.
+func below2() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 4)
+	return v
+}
+
+// Name is a place in a consumer group.
+type Name struct {
+	Group    string
+	Instance string
+	Consumer bool // group protocol "consumer" (KIP-848) instead of classic
+}
+
+// Ownership is what a LeaveGroup tells about our name.
+type Ownership int
+
+// The answers about a name.
+const (
+	OwnershipOurs Ownership = iota // it was ours, and is free now
+	OwnershipGone                  // nobody holds it: expired, or removed
+	OwnershipLost                  // a newer process holds it
+)
+
+// Leave gives up our place in the group, as the test whether the name is still ours: a stale member id
+// against a live holder answers FENCED_INSTANCE_ID and leaves the holder alone. An empty member removes
+// whoever holds the name. The caller must have closed the consumer.
+func Leave(ctx context.Context, cl *kgo.Client, adm *kadm.Client, name Name, member string) (Ownership, error) {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = name.Group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.InstanceID = member, &name.Instance
+	reason := "restart"
+	m.Reason = &reason
+	req.Members = append(req.Members, m)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, fmt.Errorf("leave group %s: %w", name.Group, err)
+	}
+	err = kerr.ErrorForCode(resp.ErrorCode)
+	if err == nil && len(resp.Members) > 0 {
+		err = kerr.ErrorForCode(resp.Members[0].ErrorCode)
+	}
+	switch {
+	case err == nil:
+		return OwnershipOurs, nil
+	case errors.Is(err, kerr.FencedInstanceID):
+		return OwnershipLost, nil
+	case errors.Is(err, kerr.GroupIDNotFound):
+		return OwnershipGone, nil
+	case errors.Is(err, kerr.UnknownMemberID):
+		if member == "" {
+			return OwnershipGone, nil
+		}
+		held, err := instanceHeld(ctx, adm, name, member)
+		if err != nil {
+			return 0, err
+		}
+		if held {
+			return OwnershipLost, nil
+		}
+		return OwnershipGone, nil
+	default:
+		return 0, Classify(CallGroup, fmt.Errorf("leave group %s: %w", name.Group, err))
+	}
+}
+
+// instanceHeld reports whether the group shows our instance id under another member id.
+func instanceHeld(ctx context.Context, adm *kadm.Client, name Name, member string) (bool, error) {
+	if name.Consumer {
+		groups, err := adm.DescribeConsumerGroups(ctx, name.Group)
+		if err == nil {
+			err = groups[name.Group].Err
+		}
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return false, fmt.Errorf("describe group %s: %w", name.Group, err)
+		}
+		for _, m := range groups[name.Group].Members {
+			if m.InstanceID != nil && *m.InstanceID == name.Instance && m.MemberID != member {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	groups, err := adm.DescribeGroups(ctx, name.Group)
+	if err == nil {
+		err = groups[name.Group].Err
+	}
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return false, fmt.Errorf("describe group %s: %w", name.Group, err)
+	}
+	for _, m := range groups[name.Group].Members {
+		if m.InstanceID != nil && *m.InstanceID == name.Instance && m.MemberID != member {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,280 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eosbridge/eosbridge/offsets"
+)
+
+// Options is what a Participant needs. cli fills the client options, bridge the rest.
+type Options struct {
+	Prefix   string // of the transactional ids
+	Instance string // middle of the transactional ids, and group.instance.id
+	Group    string
+	// Client opens a producer with further options; it knows the brokers, security and buffers.
+	Client func(...kgo.Opt) (*kgo.Client, error)
+	Admin  *kadm.Client
+	// Version is the finalized transaction.version, see Probe.
+	Version int16
+	// Timeout is transaction.timeout.ms of our transactions.
+	Timeout time.Duration
+	// Present answers the membership of this moment: the pair first, the counters afterwards.
+	Present func() Credential
+	// TopicID answers the id of an input topic, zero when unknown (KIP-516).
+	TopicID func(topic string) [16]byte
+	Log     *slog.Logger
+}
+
+// slots is fixed: with two ids the next epoch produces while the last one commits, and a third would only
+// wait (see doc.go).
+const slots = 2
+
+// Ring is the exactly-once Participant: two transactional producers in turn, epoch n on slot n mod 2.
+type Ring struct {
+	opts     Options
+	progress *groupProgress
+	slot     [slots]*slot
+	free     [slots]chan error // holds one token while the slot may begin; the token is a failed renewal's error
+
+	carry carried
+}
+
+var _ Participant = (*Ring)(nil)
+
+// Open fences both ids and answers a ring that is ready for its first epoch. It is also the whole of
+// recovery: the positions ride inside the transactions, so after the fence the broker's positions are the
+// truth. Dial errors and CONCURRENT_TRANSACTIONS are retried until ctx ends.
+func Open(ctx context.Context, o Options) (*Ring, error) {
+	r := &Ring{
+		opts:     o,
+		progress: newGroupProgress(o),
+	}
+	group, gctx := errgroup.WithContext(ctx)
+	for i := range r.slot {
+		id := ID{Prefix: o.Prefix, Instance: o.Instance, Slot: i}
+		r.slot[i] = &slot{id: id, log: o.Log, client: func() (*kgo.Client, error) { return o.Client(slotOptions(id, o)...) }}
+		r.free[i] = make(chan error, 1) // one token: the slot itself
+		r.free[i] <- nil
+		group.Go(func() error { return r.slot[i].open(gctx) })
+	}
+	if err := group.Wait(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newGroupProgress(o Options) *groupProgress {
+	p := &groupProgress{group: o.Group, instance: o.Instance, admin: o.Admin, present: o.Present, topicID: o.TopicID}
+	p.forget()
+	return p
+}
+
+// slotOptions are the protocol's demands on a slot's client; they come last, so nothing overrides them.
+func slotOptions(id ID, o Options) []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.TransactionalID(id.String()),
+		kgo.TransactionTimeout(o.Timeout),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		// A swallowed answer must not cost the whole transaction timeout.
+		kgo.RequestTimeoutOverhead(3 * time.Second),
+	}
+	if o.Version < 2 {
+		opts = append(opts, kgo.MaxVersions(below2()))
+	}
+	return opts
+}
+
+// Begin implements Participant.
+func (r *Ring) Begin(ctx context.Context, n Epoch) error {
+	i := n % slots
+	select {
+	case err := <-r.free[i]:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return fmt.Errorf("%w: wait for %s: %w", ErrAborted, r.slot[i].id, context.Cause(ctx))
+	}
+	return r.slot[i].begin(n)
+}
+
+// Produce implements Participant.
+func (r *Ring) Produce(ctx context.Context, n Epoch, records []*kgo.Record, done func(*kgo.Record, error)) {
+	r.slot[n%slots].produce(ctx, records, done)
+}
+
+// PreCommit implements Participant.
+func (r *Ring) PreCommit(ctx context.Context, n Epoch) error {
+	return r.slot[n%slots].flush(ctx)
+}
+
+// Commit implements Participant.
+func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
+	s := r.slot[cp.Epoch%slots]
+	if s.acked.Load() == 0 {
+		if err := r.carry.add(cp); err != nil {
+			return Steps{}, err
+		}
+		if err := s.step(EventCarry); err != nil {
+			return Steps{}, err
+		}
+		r.free[cp.Epoch%slots] <- nil
+		return Steps{Carried: true, Committed: time.Now()}, nil
+	}
+	var steps Steps
+	cp, err := r.carry.into(cp)
+	if err != nil {
+		return steps, err
+	}
+	if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {
+		return steps, err
+	}
+	if err := s.step(EventOffsets); err != nil {
+		return steps, err
+	}
+	steps.OffsetsSent = time.Now()
+	if err := s.end(ctx); err != nil {
+		return steps, err
+	}
+	steps.Committed = time.Now()
+	r.release(ctx, cp.Epoch%slots)
+	return steps, nil
+}
+
+// release gives a slot back, at transaction.version < 2 after its client was made anew: in the background,
+// behind the epoch of the other slot. Begin waits for the token and so for the renewal.
+func (r *Ring) release(ctx context.Context, i Epoch) {
+	if r.opts.Version >= 2 {
+		r.free[i] <- r.slot[i].renew(ctx, r.opts.Version)
+		return
+	}
+	renewal, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Timeout)
+	go func() { // ends with the renewal, which its context bounds; Close waits for the token
+		defer cancel()
+		r.free[i] <- r.slot[i].renew(renewal, r.opts.Version)
+	}()
+}
+
+// Settle implements Participant.
+func (r *Ring) Settle(ctx context.Context, olderThan time.Duration) error {
+	return r.carry.settle(olderThan, func(p offsets.Positions, cred Credential) error {
+		return r.progress.commitPlain(ctx, r.anyClient(), p, cred)
+	})
+}
+
+func (r *Ring) anyClient() *kgo.Client {
+	r.slot[0].mu.Lock()
+	defer r.slot[0].mu.Unlock()
+	if r.slot[0].cl != nil {
+		return r.slot[0].cl
+	}
+	r.slot[1].mu.Lock()
+	defer r.slot[1].mu.Unlock()
+	return r.slot[1].cl
+}
+
+// CommitStart implements Participant.
+func (r *Ring) CommitStart(ctx context.Context, p offsets.Positions, cred Credential) error {
+	return r.progress.commitPlain(ctx, r.anyClient(), p, cred)
+}
+
+// Forget implements Participant.
+func (r *Ring) Forget(leaving []offsets.TopicPartition) { r.carry.forget(leaving) }
+
+// OpenSince implements Participant.
+func (r *Ring) OpenSince() (time.Time, bool) {
+	var oldest int64
+	for _, s := range r.slot {
+		if at := s.opened.Load(); at != 0 && (oldest == 0 || at < oldest) {
+			oldest = at
+		}
+	}
+	return time.Unix(0, oldest), oldest != 0
+}
+
+// Abort implements Participant.
+func (r *Ring) Abort(ctx context.Context) {
+	for _, s := range r.slot {
+		s.abort(ctx)
+	}
+}
+
+// Close implements Participant.
+func (r *Ring) Close() {
+	for _, s := range r.slot {
+		if s != nil {
+			s.close()
+		}
+	}
+}
+
+// carried holds the positions of epochs without output until something commits them.
+type carried struct {
+	mu        sync.Mutex
+	positions offsets.Positions
+	cred      Credential // of the newest barrier that left something
+	since     time.Time  // of the oldest
+}
+
+func (c *carried) add(cp Checkpoint) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(cp.Positions) == 0 {
+		return nil
+	}
+	if len(c.positions) == 0 {
+		c.positions, c.since = offsets.Positions{}, time.Now()
+	}
+	if err := c.positions.Merge(cp.Positions); err != nil {
+		return &FatalError{Status: StatusBroken, Err: fmt.Errorf("broken invariant: epoch %d: %w", cp.Epoch, err)}
+	}
+	c.cred = cp.Credential
+	return nil
+}
+
+// into merges what was carried into a checkpoint that is about to be committed.
+func (c *carried) into(cp Checkpoint) (Checkpoint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.positions) == 0 {
+		return cp, nil
+	}
+	if err := c.positions.Merge(cp.Positions); err != nil {
+		return cp, &FatalError{Status: StatusBroken, Err: fmt.Errorf("broken invariant: epoch %d: %w", cp.Epoch, err)}
+	}
+	cp.Positions, c.positions = c.positions, nil
+	return cp, nil
+}
+
+func (c *carried) forget(leaving []offsets.TopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.positions.Drop(leaving...)
+}
+
+func (c *carried) settle(olderThan time.Duration, commit func(offsets.Positions, Credential) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.positions) == 0 || time.Since(c.since) < olderThan {
+		return nil
+	}
+	if err := commit(c.positions, c.cred); err != nil {
+		// Refused or unanswered: the membership that sent it must end before anything else is committed.
+		if errors.Is(err, ErrFatal) {
+			return err
+		}
+		return fmt.Errorf("carried positions: %w", err)
+	}
+	c.positions = nil
+	return nil
+}

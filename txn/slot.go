@@ -1,0 +1,256 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// slot is one transactional producer. Its epochs follow each other; two slots in turn make the ring.
+type slot struct {
+	id     ID
+	log    *slog.Logger
+	client func() (*kgo.Client, error)
+
+	mu    sync.Mutex // guards state, cl and the fields below it
+	state State
+	cl    *kgo.Client
+	begun bool // kgo is in a transaction; stays true over an epoch without output
+	epoch Epoch
+
+	handed atomic.Int64 // records given to the client in this epoch
+	acked  atomic.Int64 // records whose promise succeeded
+	opened atomic.Int64 // Unix nanoseconds of the first record of this epoch, 0 before
+
+	failMu  sync.Mutex
+	failure error // the first failed promise of this epoch
+}
+
+func (s *slot) step(e Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, err := next(s.state, e)
+	s.state = to
+	if err != nil {
+		return fmt.Errorf("txn id %s: %w", s.id, err)
+	}
+	return nil
+}
+
+// open makes a client and fences: InitProducerID aborts what a dead incarnation left open, and refuses
+// everything that a living one may still send under our id (KIP-98, KIP-360).
+func (s *slot) open(ctx context.Context) error {
+	cl, err := s.client()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	pid, epoch, err := fence(ctx, cl, s.log)
+	if err != nil {
+		cl.Close()
+		return fmt.Errorf("fence %s: %w", s.id, Classify(CallInit, err))
+	}
+	if pid < 0 {
+		cl.Close()
+		return Fatalf(StatusConfig, "fence %s: the brokers have no transactions (InitProducerID is unknown to them)", s.id)
+	}
+	s.log.Debug("fenced", "txn_id", s.id.String(), "producer_id", pid, "producer_epoch", epoch, "elapsed", time.Since(began))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cl, s.begun, s.state = cl, false, StateReady
+	return nil
+}
+
+// fence asks for the producer id until it is granted. kgo retries CONCURRENT_TRANSACTIONS by itself but
+// not a failed dial, so the back-off for that is ours.
+func fence(ctx context.Context, cl *kgo.Client, log *slog.Logger) (int64, int16, error) {
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		pid, epoch, err := cl.ProducerID(ctx)
+		if err == nil || ctx.Err() != nil || !retriableInit(err) {
+			return pid, epoch, err
+		}
+		log.Debug("fence not answered, trying again", "elapsed", delay, "err", err)
+		timer := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return 0, 0, err
+		case <-timer.C:
+		}
+	}
+}
+
+// retriableInit holds for failures of InitProducerID that a new attempt may cure: it can be repeated without
+// harm, for each attempt only fences again.
+func retriableInit(err error) bool {
+	var kafka *kerr.Error
+	if errors.As(err, &kafka) {
+		return kafka.Retriable || errors.Is(err, kerr.ConcurrentTransactions)
+	}
+	return !errors.Is(err, kgo.ErrClientClosed)
+}
+
+// begin takes the slot for epoch n. No request is sent: the broker opens the transaction with the first record.
+func (s *slot) begin(n Epoch) error {
+	if err := s.step(EventBegin); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch = n
+	s.handed.Store(0)
+	s.acked.Store(0)
+	s.opened.Store(0)
+	if s.begun {
+		return nil
+	}
+	if err := s.cl.BeginTransaction(); err != nil {
+		return fmt.Errorf("%w: begin %s: %w", ErrAborted, s.id, err)
+	}
+	s.begun = true
+	return nil
+}
+
+// batch counts the promises of records that were handed over together.
+type batch struct {
+	slot  *slot
+	size  int64
+	left  atomic.Int64
+	first atomic.Pointer[batchFailure]
+	done  func(*kgo.Record, error)
+}
+
+type batchFailure struct {
+	record *kgo.Record
+	err    error
+}
+
+func (b *batch) promise(r *kgo.Record, err error) {
+	if err != nil {
+		b.first.CompareAndSwap(nil, &batchFailure{r, err})
+		if b.slot != nil {
+			b.slot.fail(r, err)
+		}
+	}
+	if b.left.Add(-1) > 0 {
+		return
+	}
+	f := b.first.Load()
+	if f == nil {
+		if b.slot != nil {
+			b.slot.acked.Add(b.size)
+		}
+		b.done(nil, nil)
+		return
+	}
+	b.done(f.record, f.err)
+}
+
+func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kgo.Record, error)) {
+	b := &batch{slot: s, size: int64(len(records)), done: done}
+	b.left.Store(b.size)
+	if s.handed.Add(b.size) == b.size {
+		s.opened.CompareAndSwap(0, time.Now().UnixNano())
+	}
+	promise := b.promise
+	for _, r := range records {
+		s.cl.Produce(ctx, r, promise)
+	}
+}
+
+// fail remembers the first failed record. kgo would commit the transaction without it.
+func (s *slot) fail(r *kgo.Record, err error) {
+	s.failMu.Lock()
+	defer s.failMu.Unlock()
+	if s.failure == nil {
+		s.failure = fmt.Errorf("topic %s partition %d: %w", r.Topic, r.Partition, err)
+	}
+}
+
+func (s *slot) failed() error {
+	s.failMu.Lock()
+	defer s.failMu.Unlock()
+	return s.failure
+}
+
+// flush waits for every promise of the epoch, then looks at them.
+func (s *slot) flush(ctx context.Context) error {
+	if err := s.cl.Flush(ctx); err != nil {
+		if f := s.failed(); f != nil {
+			err = f
+		}
+		return Classify(CallProduce, fmt.Errorf("flush %s: %w", s.id, err))
+	}
+	if err := s.failed(); err != nil {
+		return Classify(CallProduce, err)
+	}
+	if h, a := s.handed.Load(), s.acked.Load(); h != a {
+		return Fatalf(StatusBroken, "broken invariant: %s flushed with %d of %d records acknowledged", s.id, a, h)
+	}
+	return s.step(EventFlush)
+}
+
+// end commits. kgo answers nil without committing when nothing was produced, so the caller must have seen
+// acknowledged records; PreCommit and the carried epochs see to that.
+func (s *slot) end(ctx context.Context) error {
+	if s.acked.Load() == 0 {
+		return Fatalf(StatusBroken, "broken invariant: %s would end a transaction without output", s.id)
+	}
+	if err := s.failed(); err != nil {
+		return Classify(CallProduce, err)
+	}
+	if err := s.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return Classify(CallEnd, fmt.Errorf("%s: %w", s.id, err))
+	}
+	s.mu.Lock()
+	s.begun = false
+	s.mu.Unlock()
+	s.opened.Store(0)
+	return s.step(EventEnd)
+}
+
+// renew makes the slot ready for its next epoch. Below transaction.version 2 the producer epoch does not move
+// with EndTxn, so a late copy of EndTxn or TxnOffsetCommit could still hit the next transaction of this id
+// (KAFKA-17754): there the client is made anew, for kgo cannot fence again under a live one.
+func (s *slot) renew(ctx context.Context, version int16) error {
+	if err := s.step(EventRenew); err != nil {
+		return err
+	}
+	if version >= 2 {
+		return nil
+	}
+	s.close()
+	return s.open(ctx)
+}
+
+func (s *slot) abort(ctx context.Context) {
+	s.mu.Lock()
+	cl, begun := s.cl, s.begun && s.handed.Load() > 0 && s.state != StatePrepared
+	s.mu.Unlock()
+	if cl == nil || !begun {
+		return
+	}
+	if err := cl.AbortBufferedRecords(ctx); err != nil {
+		return // the next fence aborts it
+	}
+	if err := cl.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		s.log.Debug("abort not acknowledged, the next fence does it", "txn_id", s.id.String(), "err", err)
+	}
+}
+
+func (s *slot) close() {
+	s.mu.Lock()
+	cl := s.cl
+	s.cl = nil
+	s.mu.Unlock()
+	if cl != nil {
+		cl.Close()
+	}
+}
