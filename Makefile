@@ -50,6 +50,7 @@ image: build ## container image with buildah (IMAGE=eosbridge:<version>)
 docs: ## write the generated pages of docs/ anew
 	$(GO) run . config docs > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
+	$(GO) test ./transform -run TestReference -update
 
 .PHONY: fmt
 fmt: ## format all code
