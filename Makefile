@@ -47,10 +47,8 @@ image: build ## container image with buildah (IMAGE=eosbridge:<version>)
 	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE)
 
 .PHONY: docs
-docs: ## write the generated pages of docs/ anew
-	$(GO) run . config docs > docs/configuration.md.new
-	mv docs/configuration.md.new docs/configuration.md
-	$(GO) test ./transform -run TestReference -update
+docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics)
+	$(GO) test ./config ./transform ./bridge -run 'Reference|Document' -update
 
 .PHONY: fmt
 fmt: ## format all code
