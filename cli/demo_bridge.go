@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 	"sync"
@@ -21,19 +22,39 @@ type demoBridge struct {
 	exited  chan struct{} // closed when the process is gone and its log is read
 }
 
-// demoBridgeEnviron is all the environment a bridge of the demo has: nothing of
-// the user's own settings reaches it.
-func demoBridgeEnviron(bootstrap string, names demoNames) []string {
-	return []string{
-		"KAFKA_BOOTSTRAP_SERVERS=" + bootstrap,
-		"BRIDGE_INPUT_TOPICS=" + names.input,
-		"BRIDGE_OUTPUT_TOPIC=" + names.output,
-		"BRIDGE_GROUP_ID=" + names.group,
-		"BRIDGE_INSTANCE_ID=" + demoInstance,
-		"BRIDGE_HTTP_ADDR=127.0.0.1:0", // any free port: the user's own bridge may have the default one
-		"LOG_LEVEL=debug",              // each committed epoch is a debug line
-		"LOG_FORMAT=json",
+// demoEnviron is all the environment a bridge of the demo has. Of the user's own
+// only that reaches it, and only on the user's cluster, which is needed to get in.
+func demoEnviron(bootstrap string, names demoNames, access map[string]string) map[string]string {
+	environ := maps.Clone(access)
+	if environ == nil {
+		environ = make(map[string]string)
 	}
+	maps.Copy(environ, map[string]string{
+		"KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+		"BRIDGE_INPUT_TOPICS":     names.input,
+		"BRIDGE_OUTPUT_TOPIC":     names.output,
+		"BRIDGE_GROUP_ID":         names.group,
+		"BRIDGE_INSTANCE_ID":      demoInstance,
+		"BRIDGE_HTTP_ADDR":        "off",   // the user's own bridge may have the port
+		"LOG_LEVEL":               "debug", // each committed epoch is a debug line
+		"LOG_FORMAT":              "json",
+	})
+	return environ
+}
+
+// demoAccess picks from the user's environment how to get into a cluster:
+// encryption, login, rack.
+func demoAccess(environ map[string]string) map[string]string {
+	access := make(map[string]string)
+	for name, value := range environ {
+		switch {
+		case name == "KAFKA_BOOTSTRAP_SERVERS" || name == "KAFKA_CLIENT_ID":
+		case strings.HasPrefix(name, "KAFKA_"), strings.HasPrefix(name, "AWS_"),
+			name == "SSL_CERT_FILE", name == "SSL_CERT_DIR":
+			access[name] = value
+		}
+	}
+	return access
 }
 
 // startDemoBridge starts cmd as the bridge. committed is called, from another

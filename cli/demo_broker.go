@@ -103,13 +103,15 @@ func startDemoBroker(ctx context.Context, cmd *exec.Cmd) (*demoBroker, error) {
 
 // failure says how the process ended; call it after exited is closed.
 func (b *demoBroker) failure() error {
-	if text := strings.TrimSpace(b.stderr.String()); text != "" {
-		return fmt.Errorf("%v: %s", b.waitErr, text)
-	}
+	// Its exit status must not become ours: text only, no wrapping.
+	how := "it ended"
 	if b.waitErr != nil {
-		return b.waitErr
+		how = b.waitErr.Error()
 	}
-	return errors.New("it ended")
+	if text := strings.TrimSpace(b.stderr.String()); text != "" {
+		how += ": " + text
+	}
+	return errors.New(how)
 }
 
 // stop ends the process, gracefully if it can, and returns when it is gone.

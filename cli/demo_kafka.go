@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eosbridge/eosbridge/config"
 )
 
 const (
@@ -36,24 +40,35 @@ func newDemoNames() demoNames {
 // demoCluster is the cluster the demo runs on, as the demo itself uses it: to
 // create and delete, to feed and to look. The bridge has its own connections.
 type demoCluster struct {
-	bootstrap []string
-	names     demoNames
-	client    *kgo.Client
-	admin     *kadm.Client
+	names   demoNames
+	address string
+	options []kgo.Opt // to reach the cluster
+	client  *kgo.Client
+	admin   *kadm.Client
 }
 
-func openDemoCluster(bootstrap []string, names demoNames) (*demoCluster, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap...),
-		kgo.ClientID("eosbridge-demo"),
+// openDemoCluster reaches for the cluster as the bridge will, by the bridge's
+// own environment. Kafka is not asked yet.
+func openDemoCluster(environ map[string]string, names demoNames) (*demoCluster, error) {
+	cfg, err := config.Load(environ, demoInstance, checkTLS)
+	if err != nil {
+		return nil, err
+	}
+	options, err := kafkaOptions(cfg, slog.New(slog.DiscardHandler)) // the bridge's log tells the same
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, kgo.ClientID("eosbridge-demo"))
+	client, err := kgo.NewClient(append(slices.Clone(options),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(5*time.Millisecond),
-		kgo.RecordDeliveryTimeout(30*time.Second),
-	)
+		kgo.RecordDeliveryTimeout(demoStallTime),
+	)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", strings.Join(bootstrap, ","), err)
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	return &demoCluster{bootstrap: bootstrap, names: names, client: client, admin: kadm.NewClient(client)}, nil
+	address := strings.Join(cfg.Kafka.BootstrapServers, ",")
+	return &demoCluster{names: names, address: address, options: options, client: client, admin: kadm.NewClient(client)}, nil
 }
 
 func (c *demoCluster) close() { c.client.Close() }
@@ -65,7 +80,7 @@ func (c *demoCluster) create(ctx context.Context) (err error) {
 	defer cancel()
 	created, err := c.admin.CreateTopics(ctx, demoPartitions, -1, nil, c.names.input, c.names.output)
 	if err != nil {
-		return fmt.Errorf("create the demo's topics on %s: %w", strings.Join(c.bootstrap, ","), demoCause(ctx, err))
+		return fmt.Errorf("create the demo's topics on %s: %w", c.address, demoCause(ctx, err))
 	}
 	defer func() {
 		if err != nil {
@@ -73,7 +88,7 @@ func (c *demoCluster) create(ctx context.Context) (err error) {
 		}
 	}()
 	if err := created.Error(); err != nil {
-		return fmt.Errorf("create the demo's topics on %s: %w", strings.Join(c.bootstrap, ","), err)
+		return fmt.Errorf("create the demo's topics on %s: %w", c.address, err)
 	}
 	return demoPoll(ctx, func() error {
 		ends, err := c.admin.ListEndOffsets(ctx, c.names.input, c.names.output)
@@ -220,15 +235,13 @@ func (c *demoCluster) look(ctx context.Context) (demoEnd, error) {
 // openReader starts a consumer that is shown what every read_committed consumer
 // is shown, from the first record on, and the transaction markers besides.
 func (c *demoCluster) openReader() (*kgo.Client, error) {
-	reader, err := kgo.NewClient(
-		kgo.SeedBrokers(c.bootstrap...),
-		kgo.ClientID("eosbridge-demo-reader"),
+	reader, err := kgo.NewClient(append(slices.Clone(c.options),
 		kgo.ConsumeTopics(c.names.output),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(100*time.Millisecond),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("open the reader: %w", err)
 	}

@@ -59,7 +59,7 @@ func (s *demoScreen) period() time.Duration {
 // show draws the progress.
 func (s *demoScreen) show(p demoProgress) {
 	if !s.terminal {
-		_, _ = fmt.Fprintf(s.out, "%6.1f s   in %7s   out %7s   kills %3d   epochs %4d\n",
+		fmt.Fprintf(s.out, "%6.1f s   in %7s   out %7s   kills %3d   epochs %4d\n",
 			p.elapsed.Seconds(), grouped(p.in), grouped(p.out), p.kills, p.epochs)
 		return
 	}
@@ -67,14 +67,14 @@ func (s *demoScreen) show(p demoProgress) {
 		grouped(p.in), grouped(p.out), p.kills, p.allKills, p.epochs)
 	// One column stays free: a full line makes some terminals wrap.
 	line := demoBar(p.out, p.total, s.columns()-1-len(text)) + text
-	_, _ = fmt.Fprint(s.out, "\r\x1b[K"+line[:min(len(line), max(0, s.columns()-1))])
+	fmt.Fprint(s.out, "\r\x1b[K"+line[:min(len(line), max(0, s.columns()-1))])
 	s.drawn = true
 }
 
 // clear takes the progress line away, for a line that stays.
 func (s *demoScreen) clear() {
 	if s.drawn {
-		_, _ = fmt.Fprint(s.out, "\r\x1b[K")
+		fmt.Fprint(s.out, "\r\x1b[K")
 		s.drawn = false
 	}
 }
@@ -155,7 +155,7 @@ func (r demoReport) write(out io.Writer) error {
 		if row.remark != "" {
 			line += "\t" + row.remark
 		}
-		_, _ = fmt.Fprintln(table, line)
+		fmt.Fprintln(table, line)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write the report: %w", err)

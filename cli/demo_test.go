@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -15,13 +16,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/config"
 )
 
 // played runs a small demo with a stand-in bridge and returns what it printed.
 func played(t *testing.T, kind string, options demoOptions) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	d := demo{options: options, out: &out, err: t.Output(), temp: t.TempDir(), executable: standIn(kind)}
+	d := demo{options: options, out: &out, err: t.Output(), temp: t.TempDir(), abort: t.Context(), executable: standIn(kind)}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 	defer cancel()
 	err := d.play(ctx)
@@ -75,8 +78,8 @@ func TestDemoExact(t *testing.T) {
 func TestDemoFindsDuplicates(t *testing.T) {
 	t.Parallel()
 	out, err := played(t, "doubling", demoOptions{records: 3000, kills: 3, seed: 1})
-	if !errors.Is(err, errNotExact) {
-		t.Fatalf("got %v, want errNotExact", err)
+	if !errors.Is(err, notExactError{}) {
+		t.Fatalf("got %v, want notExactError", err)
 	}
 	if number(t, out, "duplicated") == "0" || number(t, out, "lost") != "0" || !strings.HasSuffix(out, "\nEXACTLY ONCE: no\n") {
 		t.Error("the duplicates are not reported")
@@ -86,8 +89,8 @@ func TestDemoFindsDuplicates(t *testing.T) {
 func TestDemoFindsLoss(t *testing.T) {
 	t.Parallel()
 	out, err := played(t, "losing", demoOptions{records: 3000, seed: 1})
-	if !errors.Is(err, errNotExact) {
-		t.Fatalf("got %v, want errNotExact", err)
+	if !errors.Is(err, notExactError{}) {
+		t.Fatalf("got %v, want notExactError", err)
 	}
 	if number(t, out, "lost") != "1" || number(t, out, "records out") != "2,999" {
 		t.Error("the loss is not reported")
@@ -125,15 +128,17 @@ func TestDemoBrokerFails(t *testing.T) {
 // A second Ctrl-C is not needed: the first ends everything.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
-	ctx, interrupt := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupted by the test")
+	interrupt := func() { cancel(interrupted) }
 	first := &firstLines{until: regexp.MustCompile(`(?m)^ +[\d.]+ s .* out +[1-9]`), then: interrupt}
-	d := demo{options: demoOptions{records: 400000, kills: 20, seed: 1}, out: first, err: t.Output(), temp: t.TempDir(), executable: standIn("exact")}
+	d := demo{options: demoOptions{records: 400000, kills: 20, seed: 1}, out: first, err: t.Output(), temp: t.TempDir(), abort: t.Context(), executable: standIn("exact")}
 	done := make(chan error, 1)
 	go func() { done <- d.play(ctx) }()
 	<-ctx.Done()
 	begin := time.Now()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
+	if err := <-done; !errors.Is(err, interrupted) {
+		t.Errorf("got %v, want the cause of the interrupt", err)
 	}
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("took %v to end", took)
@@ -201,7 +206,7 @@ func demoOnOwnCluster(t *testing.T, keep bool) {
 
 func TestDemoClusterAway(t *testing.T) {
 	t.Parallel()
-	d := demo{options: demoOptions{kafka: "127.0.0.1:1", records: 1000}, out: t.Output(), err: t.Output(), executable: standIn("exact")}
+	d := demo{options: demoOptions{kafka: "127.0.0.1:1", records: 1000}, out: t.Output(), err: t.Output(), abort: t.Context(), executable: standIn("exact")}
 	err := d.play(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("got %v", err)
@@ -252,5 +257,92 @@ func TestDemoBridgeMissing(t *testing.T) {
 	t.Parallel()
 	if _, err := startDemoBridge(exec.Command("/nowhere/eosbridge"), func() {}); err == nil {
 		t.Error("started a program that does not exist")
+	}
+}
+
+func TestParseDemo(t *testing.T) {
+	t.Parallel()
+	o, err := parseDemo(nil)
+	if err != nil || o.records != 40000 || o.kills != 14 || o.kafka != "" || o.keep {
+		t.Errorf("by default %+v, %v", o, err)
+	}
+	o, err = parseDemo([]string{"--kafka", "a:1,b:2", "--records=7", "--kills", "0", "--seed", "9", "--keep"})
+	if want := (demoOptions{kafka: "a:1,b:2", records: 7, seed: 9, keep: true}); err != nil || o != want {
+		t.Errorf("got %+v, %v, want %+v", o, err, want)
+	}
+	for _, args := range []string{
+		"--records 0", "--records 10000001", "--records many", "--kills -1", "--kills 1001", "--seed -1",
+		"--kafka localhost", "--kafka :9092", "--kafka a:1,", "--kafka a:kafka", "--pace 3", "now", "broker", "broker a b",
+	} {
+		if _, err := parseDemo(strings.Fields(args)); exitCode(err) != exitUsage {
+			t.Errorf("%s: %v is no usage error", args, err)
+		}
+	}
+}
+
+func TestDemoExitStatus(t *testing.T) {
+	t.Parallel()
+	if code := exitCode(notExactError{}); code != exitFailure {
+		t.Errorf("%d for a fault, want %d", code, exitFailure)
+	}
+	// The bridge's own status is the bridge's.
+	if code := exitCode(&demoBridgeError{What: "ended by itself with exit status 78"}); code != exitFailure {
+		t.Errorf("%d for a failed bridge, want %d", code, exitFailure)
+	}
+}
+
+func TestDemoEnvironIsClean(t *testing.T) {
+	t.Parallel()
+	users := map[string]string{
+		"PATH": "/bin", "BRIDGE_TRANSFORM": "sample(1%)", "BRIDGE_OUTPUT_TOPIC": "orders", "LOG_LEVEL": "error",
+		"KAFKA_BOOTSTRAP_SERVERS": "production:9092", "KAFKA_CLIENT_ID": "orders", "TARGET_KAFKA_RACK": "b",
+		"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_MECHANISM": "SCRAM-SHA-256", "AWS_PROFILE": "demo",
+	}
+	names := demoNames{input: "i", output: "o", group: "g"}
+	environ := demoEnviron("a:1", names, demoAccess(users))
+	want := map[string]string{
+		"KAFKA_BOOTSTRAP_SERVERS": "a:1", "BRIDGE_INPUT_TOPICS": "i", "BRIDGE_OUTPUT_TOPIC": "o", "BRIDGE_GROUP_ID": "g",
+		"BRIDGE_INSTANCE_ID": "demo", "BRIDGE_HTTP_ADDR": "off", "LOG_LEVEL": "debug", "LOG_FORMAT": "json",
+		"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_MECHANISM": "SCRAM-SHA-256", "AWS_PROFILE": "demo",
+	}
+	if !maps.Equal(environ, want) {
+		t.Errorf("got %v, want %v", environ, want)
+	}
+	if len(users) != 10 || users["LOG_LEVEL"] != "error" {
+		t.Error("the user's environment was altered")
+	}
+	// On the embedded broker, the same without a way in; both must be valid.
+	if _, err := config.Load(demoEnviron("a:1", names, nil), ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// A cluster that asks for a login, which the KAFKA_* variables give.
+func TestDemoLogsIn(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ada", "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	names := newDemoNames()
+	environ := demoEnviron(cluster.ListenAddrs()[0], names, map[string]string{
+		"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_MECHANISM": "SCRAM-SHA-256",
+		"KAFKA_SASL_USERNAME": "ada", "KAFKA_SASL_PASSWORD": "secret",
+	})
+	logged, err := openDemoCluster(environ, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logged.close()
+	if err := logged.create(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := logged.remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	delete(environ, "KAFKA_SASL_USERNAME")
+	if _, err := openDemoCluster(environ, names); exitCode(err) != exitConfig {
+		t.Errorf("got %v, want a configuration error", err)
 	}
 }
