@@ -41,7 +41,7 @@ type Kafka struct {
 
 // AWS holds the credentials of the AWS_MSK_IAM mechanism, under the names that AWS's own tools use.
 type AWS struct {
-	AccessKeyID           string `env:"ACCESS_KEY_ID" section:"AWS credentials" doc:"Access key of 'AWS_MSK_IAM'."`
+	AccessKeyID           string `env:"ACCESS_KEY_ID" section:"AWS credentials" doc:"Access key of 'AWS_MSK_IAM'. The region is that in the broker's host name, else the one in 'AWS_REGION'."`
 	SecretAccessKey       Secret `env:"SECRET_ACCESS_KEY" doc:"Secret that belongs to 'AWS_ACCESS_KEY_ID'."`
 	SessionToken          Secret `env:"SESSION_TOKEN" doc:"Session token, when the access key is a temporary one."`
 	SharedCredentialsFile string `env:"SHARED_CREDENTIALS_FILE" example:"/etc/eosbridge/aws-credentials" doc:"Credentials file in the format of AWS's tools, in place of the three variables above. Read again at every authentication, so temporary credentials can be renewed."`

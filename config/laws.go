@@ -115,7 +115,7 @@ func (k *Kafka) obeyTLS(r *report) {
 
 // readable reports a file that cannot be opened now, which is better known at start than at the first connection.
 func readable(name, path string, r *report) {
-	f, err := os.Open(path) //nolint:gosec // the path is the operator's own configuration
+	f, err := os.Open(path)
 	if err != nil {
 		r.add(name, "%q cannot be read (%v): correct the path or the file's permissions", path, bare(err))
 		return

@@ -22,7 +22,7 @@ func TestReferencePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile(referencePage, page.Bytes(), 0o644); err != nil { //nolint:gosec // a public page
+		if err := os.WriteFile(referencePage, page.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

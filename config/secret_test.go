@@ -93,7 +93,7 @@ func TestSecretInPanic(t *testing.T) {
 	if os.Getenv("CONFIG_TEST_PANIC") != "" {
 		panic(Secret(os.Getenv("CONFIG_TEST_PANIC")))
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSecretInPanic$") //nolint:gosec // this test
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSecretInPanic$")
 	cmd.Env = append(os.Environ(), "CONFIG_TEST_PANIC="+hunter)
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "panic: ") {

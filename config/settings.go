@@ -9,7 +9,8 @@ import (
 // Setting is one effective value, fit to be shown.
 type Setting struct {
 	Name string `json:"name"`
-	// Value is the effective value as text; *** for a secret that is set, empty for one that is not.
+	// Value is the effective value as text: *** for a secret that is set, empty for what is not set or is worked out
+	// at run time.
 	Value string `json:"value"`
 	// Origin is "default", "environment", or "file:" and a path.
 	Origin string `json:"origin"`
@@ -55,6 +56,10 @@ func (c *Config) describe(values, origins map[string]string) []Setting {
 			s.Value = strings.Join(value, ",")
 		case time.Duration:
 			s.Value = durationText(value)
+		case Bytes:
+			if value != 0 || v.derived == "" { // else it is worked out at run time
+				s.Value = value.String()
+			}
 		default:
 			s.Value = fmt.Sprint(value)
 		}
