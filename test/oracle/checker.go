@@ -24,6 +24,7 @@ type Checker struct {
 	out      int64
 	verdict  Verdict // findings so far; In, Out and Lost are filled in at the end
 	newcomer chan struct{}
+	skipped  map[Source]int64 // origins with a lower seq are not wanted
 }
 
 // route is a source partition's way into one output partition, the scope of order.
@@ -44,9 +45,29 @@ func NewChecker(form Form, input *Input, place func(*kgo.Record) int32) *Checker
 		form: form, input: input, place: place,
 		seen: make(map[Source]*bits), highest: make(map[Source]int64),
 		lastSeq: make(map[route]int64), outputs: make(map[Source]*journal),
-		newcomer: make(chan struct{}),
+		newcomer: make(chan struct{}), skipped: make(map[Source]int64),
 	}
 }
+
+// Skip says that the records of s with a seq below that are not wanted: the
+// bridge was told to begin behind them. It has to be called before any is read.
+func (c *Checker) Skip(s Source, below int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skipped[s] = below
+}
+
+// like is a checker of the same output, which has seen nothing yet.
+func (c *Checker) like() *Checker {
+	fresh := NewChecker(c.form, c.input, c.place)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(fresh.skipped, c.skipped)
+	return fresh
+}
+
+// wanted says whether o has to be visible in the end.
+func (c *Checker) wanted(o Origin) bool { return o.Seq >= c.skipped[o.Source] && c.form.wanted(o) }
 
 // ByKey places keyed records as Kafka's default partitioner does: murmur2 of
 // the key over partitions.
@@ -83,7 +104,7 @@ func (c *Checker) Observe(r *kgo.Record) {
 	case !c.input.Knows(o):
 		c.verdict.Foreign.add("%s: %s was never fed", at, o)
 		return
-	case !c.form.wanted(o):
+	case !c.wanted(o):
 		c.verdict.Foreign.add("%s: %s had to be dropped", at, o)
 		return
 	}
@@ -166,7 +187,7 @@ func (c *Checker) Missing(s Source, from, to int64, limit int) []Origin {
 	set := c.seen[s]
 	for seq := from; seq < to && len(missing) < limit; seq++ {
 		o := Origin{Source: s, Seq: seq}
-		if (set == nil || !set.has(seq)) && c.form.wanted(o) {
+		if (set == nil || !set.has(seq)) && c.wanted(o) {
 			missing = append(missing, o)
 		}
 	}
@@ -191,27 +212,23 @@ func (c *Checker) SoFar() Verdict {
 // Final is the judgement after the feed has ended and all output was read.
 func (c *Checker) Final() Verdict {
 	v := c.SoFar()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, s := range c.input.Sources() {
+		set := c.seen[s]
 		for seq := range c.input.Count(s) {
 			o := Origin{Source: s, Seq: seq}
-			if !c.form.wanted(o) {
+			if !c.wanted(o) {
 				continue
 			}
 			v.In++
-			if !c.saw(o) {
+			if set == nil || !set.has(seq) {
 				offset, _ := c.input.Offset(o)
 				v.Lost.add("%s, fed at offset %d", o, offset)
 			}
 		}
 	}
 	return v
-}
-
-func (c *Checker) saw(o Origin) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set := c.seen[o.Source]
-	return set != nil && set.has(o.Seq)
 }
 
 // Compare is the final judgement with the disagreements between a reader that

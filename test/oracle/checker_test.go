@@ -167,6 +167,28 @@ func TestCheckerKnowsWhatIsDropped(t *testing.T) {
 	sameCounts(t, s.checker(nil).Final(), Verdict{In: 50, Out: 51, Foreign: Finding{Count: 1}})
 }
 
+// TestCheckerSkips: what lies before the start is not wanted, and foreign if it
+// turns up all the same. A checker made after it skips the same.
+func TestCheckerSkips(t *testing.T) {
+	s := newScript(NewForm(32, 4), 10)
+	c := NewChecker(s.form, s.input, nil)
+	c.Skip(Source{"in", 1}, 6)
+	for _, c := range []*Checker{c, c.like()} {
+		for i, r := range s.out {
+			if o, _ := originOf(r); o.Partition == 1 && o.Seq < 5 {
+				continue
+			}
+			read := *r
+			read.Topic, read.Offset = "out", int64(i)
+			c.Observe(&read)
+		}
+		sameCounts(t, c.Final(), Verdict{In: 14, Out: 15, Foreign: Finding{Count: 1}})
+		if got := c.Missing(Source{"in", 1}, 0, 10, 5); got != nil {
+			t.Errorf("missing %v", got)
+		}
+	}
+}
+
 func TestCheckerPlaces(t *testing.T) {
 	s := newScript(NewForm(32, 8), 20)
 	misplaced := s.checker(ByKey(3)).Final().Misplaced.Count

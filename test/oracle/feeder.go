@@ -61,11 +61,25 @@ func NewFeeder(feed Feed, form Form, input *Input) (*Feeder, error) {
 // Close releases the client.
 func (f *Feeder) Close() { f.client.Close() }
 
-// AddSource feeds another partition from now on.
-func (f *Feeder) AddSource(s Source) {
+// AddSource feeds another partition, too, as soon as the cluster shows it.
+func (f *Feeder) AddSource(ctx context.Context, s Source) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		if leader, _, err := f.client.PartitionLeader(s.Topic, s.Partition); err == nil && leader >= 0 {
+			break
+		}
+		f.client.ForceMetadataRefresh()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("feeder: %s does not appear: %w", s, ctx.Err())
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sources = append(f.sources, s)
+	return nil
 }
 
 // Run feeds until Total is reached or ctx ends, and then waits for every answer.

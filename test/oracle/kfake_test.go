@@ -184,13 +184,23 @@ func TestFeederEndsWithItsContext(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- feeder.Run(ctx) }()
 	eventually(t, func() bool { return w.input.Count(Source{"in", 0}) >= 20 })
-	feeder.AddSource(Source{"in", 1})
-	eventually(t, func() bool { return w.input.Count(Source{"in", 1}) >= 20 })
+	if err := feeder.AddSource(within(t, 300*time.Millisecond), Source{"in", 2}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("fed a partition that is not there: %v", err)
+	}
+	if resp, err := w.adm.CreatePartitions(t.Context(), 1, "in"); err != nil || resp.Error() != nil {
+		t.Fatal(err, resp.Error())
+	}
+	for _, s := range []Source{{"in", 1}, {"in", 2}} {
+		if err := feeder.AddSource(within(t, 10*time.Second), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() bool { return w.input.Count(Source{"in", 1}) >= 20 && w.input.Count(Source{"in", 2}) >= 20 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if handed := w.input.Count(Source{"in", 0}) + w.input.Count(Source{"in", 1}); handed != w.input.Acked() {
+	if handed := w.input.Count(Source{"in", 0}) + w.input.Count(Source{"in", 1}) + w.input.Count(Source{"in", 2}); handed != w.input.Acked() {
 		t.Errorf("handed over %d, acknowledged %d", handed, w.input.Acked())
 	}
 }

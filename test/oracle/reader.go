@@ -158,7 +158,7 @@ func (r *Reader) behind(ends kadm.ListedOffsets) (string, <-chan struct{}, error
 // ReadAll reads everything that is committed now into a fresh checker of the
 // same kind as like, and returns it.
 func ReadAll(ctx context.Context, what Reading, like *Checker) (*Checker, error) {
-	checker := NewChecker(like.form, like.input, like.place)
+	checker := like.like()
 	reader, err := Read(ctx, what, checker)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eosbridge/eosbridge/test/kafka"
+)
+
+// long asks for the full size of each proof.
+var long = flag.Bool("long", os.Getenv("E2E_LONG") != "", "full size: 100,000 records, 20 kills, all rows")
+
+// buildDir holds the binary; TestMain removes it.
+var buildDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "eosbridge-e2e-") })
+
+// built is the binary under test, built at first use.
+var built = sync.OnceValues(build)
+
+func TestMain(m *testing.M) {
+	if behaviour := os.Getenv(standInVariable); behaviour != "" {
+		os.Exit(standIn(behaviour))
+	}
+	flag.Parse()
+	code := kafka.Main(m)
+	if dir, err := buildDir(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+func build() (string, error) {
+	if binary := os.Getenv("EOSBRIDGE_BIN"); binary != "" {
+		return filepath.Abs(binary)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return "", err
+	}
+	if err := touchSources(root); err != nil {
+		return "", err
+	}
+	dir, err := buildDir()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "eosbridge")
+	cmd := exec.Command("go", "build", "-o", binary, ".")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the bridge: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// touchSources looks at each source file of the product, so that go test, which
+// remembers what a test has looked at, runs anew when one has changed.
+func touchSources(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "test"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"), d.Name() == "go.mod":
+			_, err := os.Stat(path)
+			return err
+		}
+		return nil
+	})
+}
+
+// bridgeBinary returns the binary under test.
+func bridgeBinary(t testing.TB) string {
+	t.Helper()
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// onBoth runs a test on TV2 and on TV1.
+func onBoth(t *testing.T, test func(*testing.T, *kafka.Cluster)) {
+	t.Run("TV2", func(t *testing.T) { onTV2(t, test) })
+	t.Run("TV1", func(t *testing.T) {
+		t.Parallel()
+		test(t, kafka.Shared(t, kafka.V39))
+	})
+}
+
+// onTV2 runs a test on Kafka 4.4.0.
+func onTV2(t *testing.T, test func(*testing.T, *kafka.Cluster)) {
+	t.Parallel()
+	test(t, kafka.Shared(t, kafka.V44))
+}
+
+// protocols are the group protocols a version has.
+func protocols(c *kafka.Cluster) []string {
+	if c.Version() == kafka.V39 {
+		return []string{"classic"}
+	}
+	return []string{"classic", "consumer"}
+}
+
+// size is small in the default run and full in the long one.
+func size[T any](small, full T) T {
+	if *long {
+		return full
+	}
+	return small
+}
+
+// seeded is the test's source of chance. Its seed is printed; E2E_SEED sets it.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("E2E_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("E2E_SEED: %v", err)
+		}
+		seed = n
+	}
+	t.Logf("replay with E2E_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// between is a random duration in [from, to).
+func between(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(rng.Int64N(int64(to-from)))
+}
+
+// pause waits, as part of a plan of faults; nothing is asserted about the time.
+func pause(t testing.TB, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		t.Fatal("the test's time is over")
+	}
+}

@@ -1,0 +1,326 @@
+package e2e
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fault is what a proxy does to an answer, or to a request, in place of passing it on.
+type Fault int
+
+const (
+	// CutEOF closes the connection in order (FIN).
+	CutEOF Fault = iota
+	// CutReset closes the connection with a reset (RST).
+	CutReset
+	// Swallow drops the answer and every later one of that connection, which
+	// stays open: the client runs into its time-out.
+	Swallow
+	// UnknownError lets the broker act and answers UNKNOWN_SERVER_ERROR.
+	UnknownError
+	// CutRequest closes the connection before the request reaches the broker.
+	CutRequest
+)
+
+var faultNames = map[Fault]string{
+	CutEOF: "eof", CutReset: "reset", Swallow: "time-out", UnknownError: "unknown error", CutRequest: "request lost",
+}
+
+// String is the fault's name in the names of tests.
+func (f Fault) String() string { return faultNames[f] }
+
+// Rule says which answers suffer a fault.
+type Rule struct {
+	Key   kmsg.Key // of the request, e.g. kmsg.EndTxn
+	Fault Fault
+	Every int // each so many-th of them; 1 = each
+	Times int // no more than that
+}
+
+// Proxy stands between the bridge and a cluster of one broker. It speaks just
+// enough of Kafka's protocol to put its own address where the broker says its
+// own (Metadata, FindCoordinator, DescribeCluster), to know one request from
+// another, and to lose the answers a [Rule] names. Everything else passes.
+type Proxy struct {
+	target string
+	ln     net.Listener
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	rule  *Rule
+	seen  int // answers that fit the rule
+	hits  int // faults done under the present rule
+	conns map[net.Conn]struct{}
+}
+
+// StartProxy listens on a free loopback port and forwards to target (host:port).
+func StartProxy(target string) (*Proxy, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	p := &Proxy{target: target, ln: ln, conns: make(map[net.Conn]struct{})}
+	p.wg.Go(p.accept) // ended by Close
+	return p, nil
+}
+
+// Addr is host:port to connect to.
+func (p *Proxy) Addr() string { return p.ln.Addr().String() }
+
+// Close ends all connections.
+func (p *Proxy) Close() {
+	_ = p.ln.Close()
+	p.mu.Lock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// Set makes rule the only one; nil passes everything.
+func (p *Proxy) Set(rule *Rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rule, p.seen, p.hits = rule, 0, 0
+}
+
+// Hits is how often the present rule has struck.
+func (p *Proxy) Hits() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hits
+}
+
+// strikes decides about one request (request true) or one answer.
+func (p *Proxy) strikes(key int16, request bool) (Fault, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.rule
+	if r == nil || r.Key.Int16() != key || request != (r.Fault == CutRequest) || p.hits >= r.Times {
+		return 0, false
+	}
+	p.seen++
+	if p.seen%r.Every != 0 {
+		return 0, false
+	}
+	p.hits++
+	return r.Fault, true
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.ln.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(client.(*net.TCPConn)) }) // ends with the connection
+	}
+}
+
+// track notes a connection for Close; the returned function closes and forgets it.
+func (p *Proxy) track(c net.Conn) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[c] = struct{}{}
+	return func() {
+		_ = c.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, c)
+	}
+}
+
+// asked is a request whose answer is still to come. A broker answers the
+// requests of one connection in their order, and every one: the bridge does not
+// produce with acks=0.
+type asked struct{ key, version int16 }
+
+// serve carries one client connection until either side ends.
+func (p *Proxy) serve(client *net.TCPConn) {
+	defer p.track(client)()
+	broker, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return // the client sees its connection closed, as from a dead broker
+	}
+	defer p.track(broker)()
+	// More requests than kgo or the broker allow in flight on one connection.
+	inFlight := make(chan asked, 1024)
+	var wg sync.WaitGroup
+	wg.Go(func() { // ended by the broker's side closing, here or there
+		p.answers(client, broker, inFlight)
+		_ = client.Close()
+	})
+	p.requests(client, broker, inFlight)
+	_ = broker.Close()
+	wg.Wait()
+}
+
+// requests forwards requests until the client or a rule ends the connection.
+func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- asked) {
+	for {
+		frame, err := readFrame(client)
+		if err != nil || len(frame) < 8 {
+			return
+		}
+		key := int16(binary.BigEndian.Uint16(frame[4:]))
+		version := int16(binary.BigEndian.Uint16(frame[6:]))
+		if _, lost := p.strikes(key, true); lost {
+			return
+		}
+		inFlight <- asked{key, version}
+		if _, err := broker.Write(frame); err != nil {
+			return
+		}
+	}
+}
+
+// answers forwards answers until the broker or a rule ends the connection.
+func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan asked) {
+	swallowing := false
+	for {
+		frame, err := readFrame(broker)
+		if err != nil || len(frame) < 8 {
+			return
+		}
+		a := <-inFlight
+		fault, struck := p.strikes(a.key, false)
+		if struck {
+			switch fault {
+			case CutEOF:
+				return
+			case CutReset:
+				_ = client.SetLinger(0)
+				return
+			case Swallow:
+				swallowing = true
+			}
+		}
+		if swallowing {
+			continue
+		}
+		frame, err = p.rewrite(a, frame, struck && fault == UnknownError)
+		if err != nil {
+			panic(err) // a proxy that cannot read the protocol proves nothing
+		}
+		if _, err := client.Write(frame); err != nil {
+			return
+		}
+	}
+}
+
+// readFrame reads one request or answer with its four bytes of size.
+func readFrame(r io.Reader) ([]byte, error) {
+	frame := make([]byte, 4)
+	if _, err := io.ReadFull(r, frame); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(frame)
+	if size > 256<<20 {
+		return nil, errors.New("proxy: frame of more than 256 MiB")
+	}
+	frame = append(frame, make([]byte, size)...)
+	_, err := io.ReadFull(r, frame[4:])
+	return frame, err
+}
+
+// rewrite puts the proxy's address into an answer, or an error.
+func (p *Proxy) rewrite(a asked, frame []byte, fail bool) ([]byte, error) {
+	resp := kmsg.ResponseForKey(a.key)
+	if resp == nil {
+		return frame, nil
+	}
+	var change func(kmsg.Response)
+	switch resp.(type) {
+	case *kmsg.MetadataResponse, *kmsg.FindCoordinatorResponse, *kmsg.DescribeClusterResponse:
+		change = p.redirect
+	default:
+		if !fail {
+			return frame, nil
+		}
+		change = failAnswer
+	}
+	resp.SetVersion(a.version)
+	// Size and correlation id, and in flexible versions the header's tags, which
+	// are none. ApiVersions would be the exception; it is not rewritten.
+	head := 8
+	if resp.IsFlexible() {
+		head++
+	}
+	if err := resp.ReadFrom(frame[head:]); err != nil {
+		return nil, fmt.Errorf("proxy: answer to %s v%d: %w", kmsg.NameForKey(a.key), a.version, err)
+	}
+	change(resp)
+	out := resp.AppendTo(frame[:head:head])
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out, nil
+}
+
+// redirect writes the proxy's address over the broker's.
+func (p *Proxy) redirect(resp kmsg.Response) {
+	host, port := p.hostPort()
+	switch resp := resp.(type) {
+	case *kmsg.MetadataResponse:
+		for i := range resp.Brokers {
+			resp.Brokers[i].Host, resp.Brokers[i].Port = host, port
+		}
+	case *kmsg.FindCoordinatorResponse:
+		if resp.NodeID >= 0 {
+			resp.Host, resp.Port = host, port
+		}
+		for i := range resp.Coordinators {
+			if resp.Coordinators[i].NodeID >= 0 {
+				resp.Coordinators[i].Host, resp.Coordinators[i].Port = host, port
+			}
+		}
+	case *kmsg.DescribeClusterResponse:
+		for i := range resp.Brokers {
+			resp.Brokers[i].Host, resp.Brokers[i].Port = host, port
+		}
+	}
+}
+
+func (p *Proxy) hostPort() (string, int32) {
+	host, text, err := net.SplitHostPort(p.Addr())
+	if err != nil {
+		panic(err) // a listener's address has both
+	}
+	port, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		panic(err)
+	}
+	return host, int32(port)
+}
+
+// failAnswer makes UNKNOWN_SERVER_ERROR of the answers that rules name.
+func failAnswer(resp kmsg.Response) {
+	code := kerr.UnknownServerError.Code
+	switch resp := resp.(type) {
+	case *kmsg.EndTxnResponse:
+		resp.ErrorCode = code
+	case *kmsg.InitProducerIDResponse:
+		resp.ErrorCode = code
+	case *kmsg.TxnOffsetCommitResponse:
+		for i := range resp.Topics {
+			for j := range resp.Topics[i].Partitions {
+				resp.Topics[i].Partitions[j].ErrorCode = code
+			}
+		}
+	case *kmsg.ProduceResponse:
+		for i := range resp.Topics {
+			for j := range resp.Topics[i].Partitions {
+				resp.Topics[i].Partitions[j].ErrorCode = code
+			}
+		}
+	default:
+		panic(fmt.Sprintf("proxy: no error for an answer to %s", kmsg.NameForKey(resp.Key())))
+	}
+}

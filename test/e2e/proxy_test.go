@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// proxied is a kfake broker with topic "t" behind a proxy, and a client that
+// knows the proxy only.
+func proxied(t *testing.T, opts ...kgo.Opt) (*Proxy, *kgo.Client) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	proxy, err := StartProxy(cluster.ListenAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(proxy.Addr()), kgo.DefaultProduceTopic("t"),
+		kgo.RequestTimeoutOverhead(500 * time.Millisecond),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return proxy, client
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestProxyPassesEverything: a client behind it sees nothing but the proxy's
+// address, and a group, a transaction and a fetch all work. On kfake.
+func TestProxyPassesEverything(t *testing.T) {
+	proxy, client := proxied(t, kgo.TransactionalID("p.a.0"))
+	ctx := within(t, 20*time.Second)
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ProduceSync(ctx, kgo.StringRecord("hello")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	brokers, err := kadm.NewClient(client).ListBrokers(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port := proxy.hostPort()
+	for _, b := range brokers {
+		if b.Host != host || b.Port != port {
+			t.Errorf("broker %d is at %s:%d, want the proxy's %s:%d", b.NodeID, b.Host, b.Port, host, port)
+		}
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(proxy.Addr()), kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.CloseAllowingRebalance()
+	fetches := reader.PollFetches(ctx)
+	if err := fetches.Err(); err != nil || fetches.NumRecords() != 1 {
+		t.Errorf("%d records, %v", fetches.NumRecords(), err)
+	}
+}
+
+// TestProxyFaults does each fault to the first two answers of a request: the
+// client retries where a connection ended, and the broker acted or did not.
+// On kfake.
+func TestProxyFaults(t *testing.T) {
+	for fault, acted := range map[Fault]bool{
+		CutEOF: true, CutReset: true, Swallow: true, UnknownError: true, CutRequest: false,
+	} {
+		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			proxy, client := proxied(t, kgo.RequestRetries(0))
+			ctx := within(t, 20*time.Second)
+			if err := client.Ping(ctx); err != nil {
+				t.Fatal(err)
+			}
+			before, err := initProducer(ctx, client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy.Set(&Rule{Key: kmsg.InitProducerID, Fault: fault, Every: 1, Times: 2})
+			for range 2 {
+				_, err := initProducer(ctx, client)
+				if err == nil || errors.Is(err, kerr.UnknownServerError) != (fault == UnknownError) {
+					t.Errorf("got %v", err)
+				}
+			}
+			if proxy.Hits() != 2 {
+				t.Errorf("%d hits, want 2", proxy.Hits())
+			}
+			after, err := initProducer(ctx, client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bumps := int16(1)
+			if acted {
+				bumps = 3
+			}
+			if after-before != bumps {
+				t.Errorf("the epoch went from %d to %d, want %d more", before, after, bumps)
+			}
+		})
+	}
+}
+
+// initProducer bumps the epoch of a transactional id and returns it: whether a
+// lost request reached the broker shows in the next one's answer.
+func initProducer(ctx context.Context, client *kgo.Client) (int16, error) {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID = kmsg.StringPtr("proxied")
+	req.TransactionTimeoutMillis = 10_000
+	req.ProducerID, req.ProducerEpoch = -1, -1
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return 0, err
+	}
+	return resp.ProducerEpoch, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// TestProxyCounts: every third answer, and not more often than told. On kfake.
+func TestProxyCounts(t *testing.T) {
+	proxy, client := proxied(t)
+	ctx := within(t, 20*time.Second)
+	proxy.Set(&Rule{Key: kmsg.InitProducerID, Fault: UnknownError, Every: 3, Times: 2})
+	for i := 1; i <= 12; i++ {
+		_, err := initProducer(ctx, client)
+		if failed, want := err != nil, i == 3 || i == 6; failed != want {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	proxy.Set(nil)
+	if _, err := initProducer(ctx, client); err != nil || proxy.Hits() != 0 {
+		t.Errorf("without a rule: %v, %d hits", err, proxy.Hits())
+	}
+}
+
+// TestProxyOutlivesItsBroker: a target that is away looks like a dead broker.
+func TestProxyOutlivesItsBroker(t *testing.T) {
+	proxy, err := StartProxy("127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	client, err := kgo.NewClient(kgo.SeedBrokers(proxy.Addr()), kgo.RequestRetries(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Ping(within(t, 10*time.Second)); err == nil {
+		t.Error("an answer from nobody")
+	}
+}
