@@ -10,10 +10,10 @@ KAFKA_VERSION  ?= 4.4.0
 KAFKA_NODES    ?= 1
 KAFKA_VERSIONS := 4.4.0 3.9.1
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
+COMMIT  := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 # The commit's date and not the clock's: two builds of one commit are equal.
-DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+DATE    := $(or $(DATE),$(shell git log -1 --format=%cI 2>/dev/null || echo unknown))
 
 GO       ?= go
 LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
