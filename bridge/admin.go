@@ -59,7 +59,7 @@ type admin struct {
 
 // newAdmin returns the listener of health, metrics and status. An empty addr makes Start do nothing.
 func newAdmin(addr string, from adminSources) *admin {
-	return newListener(addr, "BRIDGE_HTTP_ADDR", adminRoutes(from), from.log, 30*time.Second)
+	return newListener(addr, "BRIDGE_HTTP_ADDR", adminRoutes(from), from.log)
 }
 
 // newPprof returns the listener of Go's profiles, which are for people who debug the process and so have an
@@ -71,11 +71,10 @@ func newPprof(addr string, log *slog.Logger) *admin {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	// A CPU profile is written at its end: the limit bounds ?seconds=.
-	return newListener(addr, "BRIDGE_PPROF_ADDR", readOnly(mux), log, 5*time.Minute)
+	return newListener(addr, "BRIDGE_PPROF_ADDR", readOnly(mux), log)
 }
 
-func newListener(addr, variable string, routes http.Handler, log *slog.Logger, write time.Duration) *admin {
+func newListener(addr, variable string, routes http.Handler, log *slog.Logger) *admin {
 	return &admin{
 		addr: addr, variable: variable, log: log, ended: make(chan struct{}),
 		server: &http.Server{
@@ -83,7 +82,7 @@ func newListener(addr, variable string, routes http.Handler, log *slog.Logger, w
 			// A slow or silent client must not hold a connection for ever.
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      write,
+			WriteTimeout:      30 * time.Second, // pprof adds its ?seconds= to it
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    16 << 10,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

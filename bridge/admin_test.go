@@ -362,7 +362,7 @@ func TestAdminShutdownDeadline(t *testing.T) {
 	a := newListener("127.0.0.1:0", "X", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(entered)
 		<-release
-	}), sources.log, time.Minute)
+	}), sources.log)
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -434,8 +434,6 @@ func TestPprof(t *testing.T) {
 		"/debug/pprof/": 200, "/debug/pprof/goroutine?debug=1": 200, "/debug/pprof/cmdline": 200,
 		"/debug/pprof/symbol": 200, "/debug/pprof/trace?seconds=0.01": 200, "/debug/pprof/nothing": 404,
 		"/metrics": 404, "/": 404,
-		// longer than the limit for an answer
-		"/debug/pprof/profile?seconds=3600": 400,
 	} {
 		if status, _, _ := fetchOver(t, client, http.MethodGet, "http://"+p.Addr()+path); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
@@ -444,5 +442,42 @@ func TestPprof(t *testing.T) {
 	client.CloseIdleConnections()
 	if err := p.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A trace of an hour ends with the process, not the other way round.
+func TestPprofShutdownCutsATrace(t *testing.T) {
+	p := newPprof("127.0.0.1:0", testLog(t))
+	active := make(chan struct{})
+	p.server.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateActive {
+			close(active)
+		}
+	}
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+p.Addr()+"/debug/pprof/trace?seconds=3600", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1) // one answer; the sender never waits
+	go func() {
+		answer, err := (&http.Client{Transport: &http.Transport{}}).Do(request)
+		if err == nil {
+			_, err = io.Copy(io.Discard, answer.Body)
+			err = errors.Join(err, answer.Body.Close())
+		}
+		answered <- err
+	}()
+	<-active
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Shutdown(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown = %v, want the deadline's error", err)
+	}
+	if err := <-answered; err == nil {
+		t.Error("the trace came to its end")
 	}
 }

@@ -104,7 +104,7 @@ func (m *metrics) epoch(s EpochSummary) {
 	if s.Flushed > 0 {
 		m.flush.Observe(max(s.Flushed-s.Aligned, 0).Seconds())
 	}
-	if s.Committed > 0 {
+	if s.Committed > 0 && s.Outcome == OutcomeCommitted { // a carried epoch ends without an acknowledgement
 		m.commit.Observe(max(s.Committed-s.Flushed, 0).Seconds())
 		m.duration.Observe(s.Committed.Seconds())
 	}

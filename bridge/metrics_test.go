@@ -184,6 +184,18 @@ func TestMetricsOutOfOrderStepsAreNotNegative(t *testing.T) {
 	}
 }
 
+// The time at which a carried epoch was put aside is not that of a commit, and would make commits look fast.
+func TestMetricsCarriedEpochsAreNotTimedAsCommits(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := mustMetrics(t, reg, newBoard(Status{}, nil, nil))
+	m.epoch(EpochSummary{Outcome: OutcomeCarried, Aligned: 1, Flushed: 2, Committed: 3})
+	expect(t, samples(gather(t, reg)), map[string]float64{
+		"eosbridge_epoch_commit_seconds_count":    0,
+		"eosbridge_epoch_duration_seconds_count":  0,
+		"eosbridge_epoch_alignment_seconds_count": 1,
+	})
+}
+
 func TestMetricsRegisteredTwice(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	first := mustMetrics(t, reg, newBoard(Status{Version: "one", State: StateStopped}, nil, nil))

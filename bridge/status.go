@@ -256,8 +256,10 @@ func (b *board) snapshot() Status {
 	return s
 }
 
-// enter changes the state and reports whether it was another one before.
+// enter changes the state and reports whether it was another one before. It counts as progress: outside of
+// StateRunning there is no loop that turns.
 func (b *board) enter(state State) (changed bool) {
+	b.progress()
 	b.update(func(s *Status) {
 		if changed = s.State != state; changed {
 			s.State, s.Since = state, b.stamp()
@@ -279,8 +281,12 @@ func (b *board) assign(partitions map[string][]int32) {
 	})
 }
 
-// openTxn says since when the oldest open transaction is open; the zero time means that none is.
+// openTxn says since when the oldest open transaction is open; the zero time means that none is. Saying the
+// same again costs one atomic load.
 func (b *board) openTxn(since time.Time) {
+	if b.current.Load().OpenTxn.Since.Equal(since) {
+		return
+	}
 	b.update(func(s *Status) {
 		s.OpenTxn.Since = since
 		if !since.IsZero() {
@@ -312,8 +318,10 @@ func (b *board) failed(err error) {
 	})
 }
 
-// restarted counts a restart inside this process.
+// restarted counts a restart inside this process. It counts as progress: while the brokers are away, this is
+// all that happens, and a restart of the process would not bring them back.
 func (b *board) restarted() {
+	b.progress()
 	b.update(func(s *Status) {
 		s.Restarts.Consecutive++
 		s.Restarts.Total++

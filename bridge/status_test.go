@@ -201,6 +201,11 @@ func TestOpenTransactionAge(t *testing.T) {
 	if o := b.snapshot().OpenTxn; o.AgeSeconds != 10 || o.Share != 0.25 {
 		t.Fatalf("after 10 s of 40: %+v", o)
 	}
+	picture := b.current.Load()
+	b.openTxn(b.snapshot().OpenTxn.Since)
+	if b.current.Load() != picture {
+		t.Error("saying the same again made a new picture")
+	}
 	clock.pass(-time.Minute)
 	if o := b.snapshot().OpenTxn; o.AgeSeconds != 0 {
 		t.Fatalf("a clock set back made the age negative: %+v", o)
@@ -309,6 +314,24 @@ func TestLive(t *testing.T) {
 	clock.pass(silence)
 	b.progress()
 	step("brokers away", "[+]loop ok")
+	for range 20 {
+		clock.pass(10 * time.Second)
+		b.failed(txn.ErrInDoubt)
+		b.restarted()
+	}
+	step("brokers away, nothing but restarts", "[+]loop ok")
+	clock.pass(silence)
+	b.enter(StateJoining)
+	clock.pass(silence)
+	step("joining", "[+]loop ok")
+	// What other goroutines report must not hide a loop that hangs.
+	clock.pass(time.Second)
+	b.committed(1)
+	b.openTxn(clock.now())
+	b.lag(nil)
+	b.failed(txn.ErrAborted)
+	b.assign(nil)
+	step("only others are alive", "[-]loop failed: no progress for 31s, allowed are 30s")
 }
 
 func TestReady(t *testing.T) {
