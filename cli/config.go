@@ -22,7 +22,7 @@ func checkTransform(cfg *config.Config) []config.Problem {
 	const name = "BRIDGE_TRANSFORM"
 	spec, err := transform.Parse(cfg.Bridge.Transform)
 	if err != nil {
-		return []config.Problem{{Variable: name, Message: fmt.Sprintf("%q: %v; 'eosbridge transform list' shows all", cfg.Bridge.Transform, err)}}
+		return []config.Problem{{Variable: name, Message: fmt.Sprintf("%q: %v (see 'eosbridge transform list')", cfg.Bridge.Transform, err)}}
 	}
 	var problems []config.Problem
 	inputs := cfg.Bridge.InputTopics.Names()

@@ -77,11 +77,10 @@ func tlsProblem(variable, path string, err error) error {
 
 // checkTLS reports TLS files that can be read and hold the wrong thing.
 func checkTLS(cfg *config.Config) []config.Problem {
-	files := newTLSFiles(&cfg.Kafka)
-	if !cfg.Kafka.UsesTLS() || (files.cert == "") != (files.key == "") {
-		return nil // reported already
+	if !cfg.Kafka.UsesTLS() {
+		return nil
 	}
-	_, err := files.load()
+	_, err := newTLSFiles(&cfg.Kafka).load()
 	var problems *config.Problems
 	if !errors.As(err, &problems) {
 		return nil

@@ -324,6 +324,12 @@ func TestChecksRunWithTheLaws(t *testing.T) {
 	if len(got) != 1 || got[0].Variable != "BRIDGE_LANES" {
 		t.Errorf("with a value that cannot be read: got %v", got)
 	}
+	got = problems(t, with("BRIDGE_TRANSFORM", "x", "BRIDGE_TXN_TIMEOUT", "1s"), check, func(*Config) []Problem {
+		return []Problem{{"BRIDGE_TXN_TIMEOUT", "the same again"}}
+	})
+	if len(got) != 2 {
+		t.Errorf("said twice: %v", got)
+	}
 	if got = problems(t, with(), func(*Config) []Problem { return nil }); got != nil {
 		t.Errorf("a content check gave %v", got)
 	}

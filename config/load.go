@@ -21,7 +21,8 @@ const (
 )
 
 // Check examines a configuration that was read, for problems that this room cannot see, such as the syntax of the
-// transforms. It is called only if nothing is wrong with the single values.
+// transforms. It is called only if every value could be read; what it says of a variable that breaks one of the laws
+// here is dropped.
 type Check func(*Config) []Problem
 
 // Load reads the configuration from environ, which it does not alter; nothing else of the process's environment
@@ -40,7 +41,11 @@ func Load(environ map[string]string, hostname string, checks ...Check) (*Config,
 	c.obeyLaws(r)
 	if clean {
 		for _, check := range checks {
-			r.list = append(r.list, check(c)...)
+			for _, problem := range check(c) {
+				if r.usable(problem.Variable) { // else the laws have said it
+					r.list = append(r.list, problem)
+				}
+			}
 		}
 	}
 	checkNames(environ, r)
