@@ -170,10 +170,12 @@ func (l *demoLog) take(line []byte) (committed bool) {
 	var entry struct {
 		Level   string `json:"level"`
 		Message string `json:"msg"`
+		Outcome string `json:"outcome"`
 	}
 	if json.Unmarshal(line, &entry) == nil {
 		if entry.Message == "epoch committed" {
-			return true
+			// One that wrote nothing is carried into the next.
+			return entry.Outcome != "carried"
 		}
 		if entry.Level == "DEBUG" {
 			return false

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -48,29 +50,46 @@ func planDemo(records int64, kills int, seed uint64) demoPlan {
 	between := func(low, high time.Duration) time.Duration {
 		return low + time.Duration(random.Int64N(int64(high-low)))
 	}
-	const earliest, latest = 30 * time.Millisecond, 900 * time.Millisecond
 	// All lives but the last share the run; the early kills are quicker than
 	// the average, the others make up for it.
 	late := (kills + 1) / 2
 	lives := p.duration * time.Duration(kills) / time.Duration(kills+1)
-	rest := (lives - time.Duration(kills-late)*(earliest+latest)/2) / time.Duration(late)
+	rest := (lives - time.Duration(kills-late)*demoEarlyMean) / time.Duration(late)
 	for i := range kills {
 		kill := plannedKill{afterCommit: i%2 == 0}
 		if kill.afterCommit {
 			kill.life = between(rest*6/10, rest*14/10)
 			kill.moment = between(0, 100*time.Millisecond)
 		} else {
-			kill.life = between(earliest, latest)
+			kill.life = earlyKill(random)
 		}
 		p.kills = append(p.kills, kill)
 	}
-	random.Shuffle(kills, func(i, j int) { p.kills[i], p.kills[j] = p.kills[j], p.kills[i] })
+	// Within its pair only: early kills in a row would run ahead of the records.
+	for pair := range slices.Chunk(p.kills, 2) {
+		random.Shuffle(len(pair), func(i, j int) { pair[i], pair[j] = pair[j], pair[i] })
+	}
 	return p
 }
 
+// An early kill comes between demoEarliest and demoEarliest*demoEarlySpan after
+// the start; demoEarlyMean is the mean of that distribution.
+const (
+	demoEarliest  = 10 * time.Millisecond
+	demoEarlySpan = 90
+	demoEarlyMean = 198 * time.Millisecond
+)
+
+// earlyKill draws from a log-uniform distribution: a bridge is through its
+// start-up within tens of milliseconds on a broker nearby and within a second
+// on one far away, and each step of it shall have its share of the kills.
+func earlyKill(random *rand.Rand) time.Duration {
+	return time.Duration(float64(demoEarliest) * math.Pow(demoEarlySpan, random.Float64()))
+}
+
 // due is how many records a feeder at the plan's pace sends in step. While the
-// kills lag behind the records it slows down to a trickle, so that the last
-// kills still meet traffic: sent of all records are on their way, killed of all
+// kills lag behind the records it slows down, so that the last kills still meet
+// traffic: sent of all records are on their way, killed of all
 // kills are done.
 func (p demoPlan) due(step time.Duration, sent int64, killed int) float64 {
 	var total int64
@@ -78,8 +97,8 @@ func (p demoPlan) due(step time.Duration, sent int64, killed int) float64 {
 		total += n
 	}
 	due := float64(total) * float64(step) / float64(p.duration)
-	if kills := len(p.kills); float64(sent)/float64(total) > float64(killed+2)/float64(kills+2) {
-		return due / 10
+	if kills := len(p.kills); float64(sent)/float64(total) > float64(killed+3)/float64(kills+3) {
+		return due / 3
 	}
 	return due
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestPlanDemo(t *testing.T) {
 				planned += k.life + k.moment
 				if k.afterCommit {
 					afterCommit++
-				} else if k.life < 30*time.Millisecond || k.life > 900*time.Millisecond {
+				} else if k.life < 10*time.Millisecond || k.life > 900*time.Millisecond {
 					t.Errorf("early kill after %v", k.life)
 				}
 			}
@@ -68,13 +69,25 @@ func TestPlanDue(t *testing.T) {
 	if got := p.due(time.Second, 20000, 6); got != second {
 		t.Errorf("slowed to %v though the kills keep up", got)
 	}
-	if got := p.due(time.Second, 30000, 6); got != second/10 {
-		t.Errorf("%v with the kills far behind, want %v", got, second/10)
+	if got := p.due(time.Second, 30000, 6); got != second/3 {
+		t.Errorf("%v with the kills far behind, want %v", got, second/3)
 	}
 	if got := p.due(time.Second, 39999, 14); got != second {
 		t.Errorf("slowed to %v after the last kill", got)
 	}
 	if got := planDemo(3000, 0, 1).due(time.Second, 2999, 0); got != 1000 {
 		t.Errorf("%v a second without kills, want 1000", got)
+	}
+}
+
+func TestEarlyKillMean(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var sum time.Duration
+	const draws = 100_000
+	for range draws {
+		sum += earlyKill(random)
+	}
+	if mean := sum / draws; mean < demoEarlyMean*98/100 || mean > demoEarlyMean*102/100 {
+		t.Errorf("mean %v, want about %v", mean, demoEarlyMean)
 	}
 }

@@ -67,7 +67,7 @@ func (s *demoScreen) show(p demoProgress) {
 		grouped(p.in), grouped(p.out), p.kills, p.allKills, p.epochs)
 	// One column stays free: a full line makes some terminals wrap.
 	line := demoBar(p.out, p.total, s.columns()-1-len(text)) + text
-	fmt.Fprint(s.out, "\r\x1b[K"+line[:min(len(line), max(0, s.columns()-1))])
+	fmt.Fprint(s.out, "\r"+line[:min(len(line), max(0, s.columns()-1))]+"\x1b[K")
 	s.drawn = true
 }
 

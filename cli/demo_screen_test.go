@@ -78,10 +78,10 @@ func TestDemoScreenTerminal(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{100, "\r\x1b[K[" + strings.Repeat("#", 20) + strings.Repeat(".", 20) + "]  in 2,500  out 2,000  kills 3/14  epochs 17"},
-		{60, "\r\x1b[K[######.......]  in 2,500  out 2,000  kills 3/14  epochs 17"},
-		{50, "\r\x1b[K  in 2,500  out 2,000  kills 3/14  epochs 17"},
-		{20, "\r\x1b[K  in 2,500  out 2,0"},
+		{100, "\r[" + strings.Repeat("#", 20) + strings.Repeat(".", 20) + "]  in 2,500  out 2,000  kills 3/14  epochs 17"\x1b[K"},
+		{60, "\r[######.......]  in 2,500  out 2,000  kills 3/14  epochs 17"\x1b[K"},
+		{50, "\r  in 2,500  out 2,000  kills 3/14  epochs 17"\x1b[K"},
+		{20, "\r  in 2,500  out 2,0"\x1b[K"},
 	} {
 		var out bytes.Buffer
 		s := &demoScreen{out: &out, terminal: true, columns: func() int { return tt.columns }}
@@ -115,7 +115,8 @@ func TestDemoLog(t *testing.T) {
 	for _, part := range []string{
 		`{"level":"INFO","msg":"state changed","state":"running"}` + "\n" + `{"level":"DEBUG","msg":"epoch comm`,
 		`itted","epoch":1}` + "\n" + `{"level":"DEBUG","msg":"epoch barrier","epoch":2}` + "\n",
-		`{"level":"DEBUG","msg":"epoch committed","epoch":2}` + "\n\n",
+		`{"level":"DEBUG","msg":"epoch committed","epoch":2,"outcome":"carried"}` + "\n",
+		`{"level":"DEBUG","msg":"epoch committed","epoch":3,"outcome":"committed"}` + "\n\n",
 		"panic: out of luck\n\tgoroutine",
 	} {
 		if n, err := log.Write([]byte(part)); n != len(part) || err != nil {
