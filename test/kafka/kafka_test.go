@@ -48,6 +48,7 @@ func TestVersionsAndFeatures(t *testing.T) {
 }
 
 func TestFeatureAsked(t *testing.T) {
+	t.Parallel() // mostly waits
 	c := kafka.Start(t, kafka.Options{Features: map[string]int16{"transaction.version": 1}})
 	features, err := c.Features(t.Context())
 	if err != nil {
@@ -61,6 +62,7 @@ func TestFeatureAsked(t *testing.T) {
 // TestKillKeepsData is what tests of broker crashes rest on: the data, the
 // address and the coordinators are there again.
 func TestKillKeepsData(t *testing.T) {
+	t.Parallel() // mostly waits
 	c := kafka.Start(t, kafka.Options{})
 	topic := c.Topic(t, 1)
 	produce(t, c.Client(t), topic, 100)
@@ -88,6 +90,7 @@ func TestKillKeepsData(t *testing.T) {
 }
 
 func TestThreeNodesLoseOne(t *testing.T) {
+	t.Parallel() // mostly waits
 	c := kafka.Start(t, kafka.Options{Nodes: 3})
 	if got := len(strings.Split(c.Bootstrap(), ",")); got != 3 {
 		t.Fatalf("%d addresses in %s", got, c.Bootstrap())
@@ -107,6 +110,7 @@ func TestThreeNodesLoseOne(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
+	t.Parallel() // mostly waits
 	kafka.Require(t)
 	if _, err := kafka.Run(t.Context(), kafka.Options{Nodes: 2}); err == nil {
 		t.Error("two nodes were accepted")
@@ -121,6 +125,7 @@ func TestBadOptions(t *testing.T) {
 // TestCommandDiesWhole runs what `make kafka` runs and kills it: the broker
 // must not outlive it, and the next cluster removes the data it left.
 func TestCommandDiesWhole(t *testing.T) {
+	t.Parallel() // mostly waits
 	kafka.Require(t)
 	if runtime.GOOS != "linux" {
 		t.Log("no parent-death signal on this system: only a graceful end is tested")
