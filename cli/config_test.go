@@ -114,14 +114,14 @@ func TestTransformProblems(t *testing.T) {
 // TestProblemsOfBothRoomsTogether: one run shows what config sees and what only cli sees.
 func TestProblemsOfBothRoomsTogether(t *testing.T) {
 	got := problemsOf(t, leastEnviron(
-		"BRIDGE_TRANSFORM", "nonsense", "BRIDGE_TXN_TIMEOUT", "1s", "BRIDGE_LANE", "2",
+		"BRIDGE_TRANSFORM", "nonsense", "BRIDGE_TXN_TIMEOUT", "1s", "BRIDGE_LANE", "2", "BRIDGE_LANES", "x",
 		"KAFKA_SECURITY_PROTOCOL", "SSL", "KAFKA_TLS_CA_FILE", writeFile(t, "ca.pem", "not a certificate"),
 	))
 	var variables []string
 	for _, p := range got {
 		variables = append(variables, p.Variable)
 	}
-	if want := "BRIDGE_TXN_TIMEOUT BRIDGE_TRANSFORM KAFKA_TLS_CA_FILE BRIDGE_LANE"; strings.Join(variables, " ") != want {
+	if want := "BRIDGE_LANES BRIDGE_TXN_TIMEOUT BRIDGE_TRANSFORM KAFKA_TLS_CA_FILE BRIDGE_LANE"; strings.Join(variables, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }

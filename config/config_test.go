@@ -321,7 +321,7 @@ func TestChecksRunWithTheLaws(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	got = problems(t, with("BRIDGE_TRANSFORM", "x", "BRIDGE_LANES", "y"), check)
-	if len(got) != 1 || got[0].Variable != "BRIDGE_LANES" {
+	if len(got) != 2 || got[0].Variable != "BRIDGE_LANES" || got[1].Variable != "BRIDGE_TRANSFORM" {
 		t.Errorf("with a value that cannot be read: got %v", got)
 	}
 	got = problems(t, with("BRIDGE_TRANSFORM", "x", "BRIDGE_TXN_TIMEOUT", "1s"), check, func(*Config) []Problem {

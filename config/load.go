@@ -21,8 +21,8 @@ const (
 )
 
 // Check examines a configuration that was read, for problems that this room cannot see, such as the syntax of the
-// transforms. It is called only if every value could be read; what it says of a variable that breaks one of the laws
-// here is dropped.
+// transforms. It must bear with values that could not be read or break a law: the former are zero. What it says of a
+// variable that is known to be wrong is dropped.
 type Check func(*Config) []Problem
 
 // Load reads the configuration from environ, which it does not alter; nothing else of the process's environment
@@ -37,14 +37,11 @@ func Load(environ map[string]string, hostname string, checks ...Check) (*Config,
 	parse(c, values, r)
 	requireAll(environ, values, r)
 	c.derive(hostname, r)
-	clean := len(r.list) == 0
 	c.obeyLaws(r)
-	if clean {
-		for _, check := range checks {
-			for _, problem := range check(c) {
-				if r.usable(problem.Variable) { // else the laws have said it
-					r.list = append(r.list, problem)
-				}
+	for _, check := range checks {
+		for _, problem := range check(c) {
+			if r.usable(problem.Variable) { // else it has been said
+				r.list = append(r.list, problem)
 			}
 		}
 	}
