@@ -495,6 +495,32 @@ func TestSweepIgnoresExpired(t *testing.T) {
 	b.expect(b.options())
 }
 
+// TestSweepLeavesWhatEndedMeanwhile: between list and describe the owner may commit, and a start that the
+// coordinator does not tell is no great age.
+func TestSweepLeavesWhatEndedMeanwhile(t *testing.T) {
+	for name, answer := range map[string]struct {
+		state string
+		start time.Time
+	}{
+		"committing":    {statePrepareCommit, time.Now().Add(-time.Hour)},
+		"committed":     {stateCompleteCommit, time.Now().Add(-time.Hour)},
+		"idle":          {"Empty", time.UnixMilli(-1)},
+		"start unknown": {stateOngoing, time.UnixMilli(-1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSweepBed(t)
+			b.join("me", 1)
+			b.open("app.dead.0", 0)
+			b.ControlKey(int16(kmsg.DescribeTransactions), b.describing("app.dead.0", answer.state, answer.start))
+			fences := b.countFences()
+			b.expect(b.options())
+			if n := fences.Hits(); n != 0 {
+				t.Errorf("%d InitProducerID requests, want none", n)
+			}
+		})
+	}
+}
+
 func TestSweepOptionsChecked(t *testing.T) {
 	b := newSweepBed(t)
 	for name, spoil := range map[string]func(*SweepOptions){
