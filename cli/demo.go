@@ -41,9 +41,9 @@ of the time after it has committed, and started again at once. Meanwhile a read_
 comes out: every record once, whole, in its partition, in order. The last line is the verdict.
 
 Without --kafka the broker is embedded (kfake, a simulation of Kafka in a process of its own with its data in a
-temporary folder). With --kafka the demo runs on that cluster, in topics and a consumer group of its own
-whose names begin with eosbridge-demo-, and deletes them afterwards. BRIDGE_* variables
-of the environment play no part; with --kafka, KAFKA_* variables say how to get in (encryption, login).
+temporary folder). With --kafka the demo runs on that cluster, in topics and a consumer group of its own whose
+names begin with eosbridge-demo-, and deletes them afterwards. BRIDGE_* variables of the environment play no part;
+with --kafka, the KAFKA_* variables say how to get in (encryption, login).
 
 The exit status is 0 if the verdict is yes, 1 if it is no or there is none.
 

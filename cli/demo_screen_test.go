@@ -78,10 +78,10 @@ func TestDemoScreenTerminal(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{100, "\r[" + strings.Repeat("#", 20) + strings.Repeat(".", 20) + "]  in 2,500  out 2,000  kills 3/14  epochs 17"\x1b[K"},
-		{60, "\r[######.......]  in 2,500  out 2,000  kills 3/14  epochs 17"\x1b[K"},
-		{50, "\r  in 2,500  out 2,000  kills 3/14  epochs 17"\x1b[K"},
-		{20, "\r  in 2,500  out 2,0"\x1b[K"},
+		{100, "\r[" + strings.Repeat("#", 20) + strings.Repeat(".", 20) + "]  in 2,500  out 2,000  kills 3/14  epochs 17" + "\x1b[K"},
+		{60, "\r[######.......]  in 2,500  out 2,000  kills 3/14  epochs 17\x1b[K"},
+		{50, "\r  in 2,500  out 2,000  kills 3/14  epochs 17\x1b[K"},
+		{20, "\r  in 2,500  out 2,0\x1b[K"},
 	} {
 		var out bytes.Buffer
 		s := &demoScreen{out: &out, terminal: true, columns: func() int { return tt.columns }}
