@@ -25,6 +25,10 @@ var shared struct {
 // CI=true it fails instead, so that a green build has really seen a broker.
 func Require(t testing.TB) {
 	t.Helper()
+	end := t.Skipf
+	if os.Getenv("CI") == "true" {
+		end = t.Fatalf
+	}
 	for _, tool := range []struct{ name, remedy string }{
 		{"java", "install Java 17 or later (Debian: openjdk-17-jre-headless)"},
 		{"mvn", "install Apache Maven (Debian: maven)"},
@@ -32,11 +36,7 @@ func Require(t testing.TB) {
 		if _, err := exec.LookPath(tool.name); err == nil {
 			continue
 		}
-		const reason = "real Kafka cannot run: no %s in PATH: %s"
-		if os.Getenv("CI") == "true" {
-			t.Fatalf(reason, tool.name, tool.remedy)
-		}
-		t.Skipf(reason, tool.name, tool.remedy)
+		end("real Kafka cannot run: no %s in PATH: %s", tool.name, tool.remedy)
 	}
 }
 
