@@ -22,8 +22,8 @@
 //
 // An OffsetFetch for all topics of a group lists the partitions that have a *committed* position. A partition
 // whose first position ever is still inside an open transaction is missing from the answer instead of being
-// reported unstable (OffsetMetadataManager.fetchAllOffsets; kadm knows no other form of the request). Rule 4
-// keeps that from doing harm for first starts, and it is the reason why a topic that appears later (a regular
-// expression) needs its positions committed before its first epoch as well. A group member asks by partition
-// and is told.
+// reported unstable (OffsetMetadataManager.fetchAllOffsets, seen on 4.4.0 and 3.9.1), and kadm knows no other form
+// of the request. Rule 4 keeps that from doing harm for first starts, and it is the reason why a topic that appears
+// later (a regular expression) needs its positions committed before its first epoch as well. A group member asks by
+// partition and is told.
 package offsets

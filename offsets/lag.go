@@ -26,6 +26,11 @@ type Lag struct {
 	Lag int64
 }
 
+// String says everything; without it the embedded TopicPartition would speak for the whole.
+func (l Lag) String() string {
+	return fmt.Sprintf("%s: lag %d (committed %d, last stable %d, log start %d)", l.TopicPartition, l.Lag, l.Committed, l.LastStable, l.LogStart)
+}
+
 // Lags gives the lag of the group in every partition of the topics, ordered by topic and partition. Positions are
 // read without "require stable": it shows what is committed and never waits for a transaction. The numbers of one
 // partition are read one after another, so under load they may be off by what happened in between.

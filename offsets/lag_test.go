@@ -65,6 +65,13 @@ func TestLags(t *testing.T) {
 	}
 }
 
+func TestLagString(t *testing.T) {
+	l := Lag{TopicPartition{"in", 1}, 4, 10, 6, 4}
+	if got, want := l.String(), "in-1: lag 4 (committed 4, last stable 10, log start 6)"; got != want {
+		t.Errorf("String() = %q, want %q", got, want)
+	}
+}
+
 func TestLagsOfNothing(t *testing.T) {
 	b := newBroker(t, kfake.SeedTopics(1, "in"))
 	if got, err := Lags(t.Context(), b.adm, "g", nil); err != nil || len(got) != 0 {

@@ -309,7 +309,8 @@ func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[str
 		return nil, fmt.Errorf("members of group %q, as a consumer group (KIP-848): %w", group, err)
 	}
 	c, answered := consumer[group]
-	if c.Err != nil && !errors.Is(c.Err, kerr.GroupIDNotFound) {
+	// UNSUPPORTED_VERSION is how Kafka 3.9 says that it has no groups of this kind.
+	if c.Err != nil && !errors.Is(c.Err, kerr.GroupIDNotFound) && !errors.Is(c.Err, kerr.UnsupportedVersion) {
 		return nil, fmt.Errorf("members of group %q, as a consumer group (KIP-848): %w", group, c.Err)
 	}
 	known = known || answered && c.Err == nil

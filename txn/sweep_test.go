@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func newSweepBed(t *testing.T, opts ...kfake.Opt) *sweepBed {
 	}
 	t.Cleanup(c.Close)
 	b := &sweepBed{Cluster: c, t: t}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	b.ctx = ctx
 	b.cl = b.client()
@@ -217,6 +218,31 @@ func (b *sweepBed) describing(id, state string, start time.Time) func(kmsg.Reque
 	}
 }
 
+// idle makes n ids of dead instances that have no transaction.
+func (b *sweepBed) idle(n int) {
+	b.t.Helper()
+	var (
+		next    atomic.Int32
+		workers sync.WaitGroup
+	)
+	for range 16 {
+		workers.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				id := ID{"app", fmt.Sprintf("dead-%d", i), i % 2}.String()
+				req := kmsg.NewPtrInitProducerIDRequest()
+				req.TransactionalID, req.TransactionTimeoutMillis = &id, 40_000
+				if resp, err := req.RequestWith(b.ctx, b.cl); err != nil || resp.ErrorCode != 0 {
+					b.t.Errorf("InitProducerID: %v, %+v", err, resp)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if b.t.Failed() {
+		b.t.FailNow()
+	}
+}
+
 // TestSweepFencesNoIdleID: ids live on for days after their process. Fencing each would cost a write per id and
 // would keep them alive for ever. An old broker lists them although it was asked for open transactions only.
 func TestSweepFencesNoIdleID(t *testing.T) {
@@ -224,15 +250,7 @@ func TestSweepFencesNoIdleID(t *testing.T) {
 		t.Run(fmt.Sprintf("filter ignored %v", old), func(t *testing.T) {
 			b := newSweepBed(t)
 			b.join("me", 1)
-			for i := range 2000 {
-				req := kmsg.NewPtrInitProducerIDRequest()
-				id := ID{"app", fmt.Sprintf("dead-%d", i), i % 2}.String()
-				req.TransactionalID, req.TransactionTimeoutMillis = &id, 40_000
-				resp, err := req.RequestWith(b.ctx, b.cl)
-				if err != nil || resp.ErrorCode != 0 {
-					t.Fatalf("%v, code %d", err, resp.ErrorCode)
-				}
-			}
+			b.idle(2000)
 			b.open("app.gone.0", 0)
 			var listings atomic.Int32
 			if old {
@@ -333,6 +351,24 @@ func TestSweepOldBroker(t *testing.T) {
 	b.open("app.dead.0", 1)
 	b.expect(b.options(), "app.dead.0")
 	b.stillOpen("app.sibling.0")
+}
+
+// TestSweepEmptyGroup: a group that is known to have no members has no living ones, whether or not the broker knows
+// KIP-848 (Kafka 3.9 answers UNSUPPORTED_VERSION for the group, seen there).
+func TestSweepEmptyGroup(t *testing.T) {
+	for name, code := range map[string]*kerr.Error{"4.4": kerr.GroupIDNotFound, "3.9": kerr.UnsupportedVersion} {
+		t.Run(name, func(t *testing.T) {
+			b := newSweepBed(t)
+			b.open("app.dead.0", 0)
+			b.ControlKey(int16(kmsg.DescribeGroups), func(r kmsg.Request) (kmsg.Response, error, bool) {
+				resp, err, handled := deadGroup(r)
+				resp.(*kmsg.DescribeGroupsResponse).Groups[0].State = "Empty"
+				return resp, err, handled
+			})
+			b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ConsumerGroupDescribe}, Group: "app", Err: code, Count: -1})
+			b.expect(b.options(), "app.dead.0")
+		})
+	}
 }
 
 func TestSweepAsksNothingWithoutReason(t *testing.T) {
