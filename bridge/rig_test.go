@@ -1,0 +1,350 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/transform"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// Most tests of the whole bridge run against kfake (in process; not Apache Kafka) in a testing/synctest bubble,
+// over a network of pipes. Time in the bubble stands still while anything can run: no deadline fires because the
+// machine is busy, an hour of the bridge takes seconds, and a goroutine that outlives Run fails the test.
+
+// world is a cluster and what a test needs around it.
+type world struct {
+	*kfake.Cluster
+	t    *testing.T
+	wire *wire
+	opts []kgo.Opt   // of every client
+	cl   *kgo.Client // plain, partitions by hand
+	adm  *kadm.Client
+	book *logbook
+}
+
+// inBubble gives test a world of its own, where time is fake. Topics are made by the test.
+func inBubble(t *testing.T, test func(w *world), opts ...kfake.Opt) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		virtual := &kfake.VirtualNetwork{}
+		w := newWorld(t, virtual.DialContext, append([]kfake.Opt{kfake.Ports(9092), kfake.ListenFn(virtual.Listen)}, opts...)...)
+		test(w)
+	})
+}
+
+// inRealTime gives test a world over TCP: for what a bubble cannot hold, and as a check on the bubble.
+func inRealTime(t *testing.T, test func(w *world), opts ...kfake.Opt) {
+	t.Helper()
+	t.Parallel()
+	test(newWorld(t, (&net.Dialer{}).DialContext, append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...))
+}
+
+func newWorld(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), opts ...kfake.Opt) *world {
+	t.Helper()
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w := &world{Cluster: c, t: t, wire: &wire{dial: dial, open: map[net.Conn]bool{}}, book: &logbook{}}
+	w.opts = []kgo.Opt{
+		kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.Dialer(w.wire.DialContext),
+		kgo.MetadataMinAge(20 * time.Millisecond),
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the bridges:\n%s", w.book)
+		}
+	})
+	w.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	w.adm = kadm.NewClient(w.cl)
+	return w
+}
+
+func (w *world) client(opts ...kgo.Opt) *kgo.Client {
+	w.t.Helper()
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.opts...), opts...)...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(cl.CloseAllowingRebalance)
+	return cl
+}
+
+// wire is the network between clients and brokers. It can be cut.
+type wire struct {
+	dial func(context.Context, string, string) (net.Conn, error)
+	cut  atomic.Bool
+
+	mu   sync.Mutex
+	open map[net.Conn]bool
+}
+
+type wired struct {
+	net.Conn
+	wire *wire
+}
+
+func (c *wired) Close() error {
+	c.wire.mu.Lock()
+	delete(c.wire.open, c.Conn)
+	c.wire.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// DialContext fails like a refused connection does: a network of pipes has errors of another type.
+func (w *wire) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if w.cut.Load() {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("connection refused")}
+	}
+	c, err := w.dial(ctx, network, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open[c] = true
+	return &wired{c, w}, nil
+}
+
+// unplug closes every connection and refuses new ones until plug.
+func (w *wire) unplug() {
+	w.cut.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.open {
+		_ = c.Close()
+	}
+	clear(w.open)
+}
+
+func (w *wire) plug() { w.cut.Store(false) }
+
+// options are those of a bridge from topic "in" to topic "out" with short timeouts that keep the laws of
+// config: longest open age + 2 × epoch timeout <= transaction timeout < session timeout <= rebalance timeout.
+func (w *world) options(changes ...func(*Options)) Options {
+	o := Options{
+		Group: "g", Instance: "a", Prefix: "g", Inputs: []string{"in"}, Output: "out", Chain: chain(w.t, ""),
+		Delivery: ExactlyOnce, Start: offsets.Start{Kind: offsets.StartEarliest},
+		EpochInterval: 50 * time.Millisecond, EpochTimeout: 3 * time.Second, EpochMaxRecords: 100_000, EpochMaxBytes: 64 << 20,
+		TxnTimeout: 8 * time.Second, SessionTimeout: 10 * time.Second, RebalanceTimeout: 12 * time.Second,
+		LeaveOnStop: true, StopTimeout: 5 * time.Second,
+		Lanes: 2, Memory: 256 << 20, RestartMaxDelay: time.Second, RestartLimit: 10,
+		Client: w.opts, Log: slog.New(w.book),
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	return o
+}
+
+func instance(name string) func(*Options) { return func(o *Options) { o.Instance = name } }
+
+func chain(t *testing.T, expression string) *transform.Spec {
+	t.Helper()
+	spec, err := transform.Parse(expression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// running is a bridge that runs.
+type running struct {
+	*Bridge
+	t     *testing.T
+	stop  context.CancelFunc // the first signal
+	abort context.CancelFunc // the second
+	ended chan struct{}
+	err   error // after ended
+}
+
+// start runs a bridge until the test stops it, at the latest when it ends.
+func (w *world) start(o Options) *running {
+	w.t.Helper()
+	b, err := New(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	abortCtx, abort := context.WithCancel(context.Background())
+	r := &running{Bridge: b, t: w.t, stop: stop, abort: abort, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.err = b.Run(ctx, abortCtx)
+	}()
+	w.t.Cleanup(func() { // runs before the cluster closes
+		stop()
+		abort()
+		<-r.ended
+	})
+	return r
+}
+
+// wait waits until Run has returned by itself.
+func (r *running) wait() error {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+		return r.err
+	case <-time.After(patience):
+		r.t.Fatalf("the bridge still runs after %s", patience)
+		return nil
+	}
+}
+
+// stopped stops the bridge in order and demands that this is clean.
+func (r *running) stopped() {
+	r.t.Helper()
+	r.stop()
+	if err := r.wait(); err != nil {
+		r.t.Fatalf("stop: %v", err)
+	}
+}
+
+// fails waits for the end and demands an exit status and words in the message.
+func (r *running) fails(status int, words ...string) error {
+	r.t.Helper()
+	err := r.wait()
+	var fatal *txn.FatalError
+	if !errors.As(err, &fatal) || fatal.ExitCode() != status {
+		r.t.Fatalf("ended with %v, want exit status %d", err, status)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			r.t.Errorf("%q is missing in the message: %v", word, err)
+		}
+	}
+	return err
+}
+
+// epochs are the summaries of epochs that ended, the last 100, oldest first.
+func (r *running) epochs() []EpochSummary {
+	all := r.history.latest()
+	slices.Reverse(all)
+	return all
+}
+
+// outcomes counts the epochs by outcome.
+func (r *running) outcomes() map[string]int {
+	n := map[string]int{}
+	for _, e := range r.epochs() {
+		n[e.Outcome]++
+	}
+	return n
+}
+
+func (r *running) restarts() int64 { return r.board.snapshot().Restarts.Total }
+
+// patience is how long a test waits for something that must happen; fake time in a bubble.
+const patience = time.Minute
+
+// until polls a condition.
+func (w *world) until(what string, condition func() bool) {
+	w.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			w.t.Fatalf("after %s still not: %s", patience, what)
+		}
+	}
+}
+
+// pass lets d go by.
+func (w *world) pass(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+// running waits until the bridge is a member with the number of partitions.
+func (w *world) assigned(r *running, partitions int) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("%s runs with %d partitions", r.opts.Instance, partitions), func() bool {
+		s := r.board.snapshot()
+		return s.State == StateRunning && s.assignedPartitions() == partitions
+	})
+}
+
+// logbook keeps what was logged, at any level.
+type logbook struct {
+	mu      sync.Mutex
+	entries []entry
+	attrs   []slog.Attr
+}
+
+type entry struct {
+	slog.Record
+	text string
+}
+
+// Enabled implements slog.Handler.
+func (b *logbook) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (b *logbook) Handle(_ context.Context, r slog.Record) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s %s", r.Time.Format("15:04:05.000"), r.Level, r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&text, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries = append(b.entries, entry{r, text.String()})
+	return nil
+}
+
+// WithAttrs implements slog.Handler; the rooms use no loggers of their own.
+func (b *logbook) WithAttrs([]slog.Attr) slog.Handler { return b }
+
+// WithGroup implements slog.Handler.
+func (b *logbook) WithGroup(string) slog.Handler { return b }
+
+// with answers the texts of the entries with a message.
+func (b *logbook) with(message string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var texts []string
+	for _, e := range b.entries {
+		if e.Message == message {
+			texts = append(texts, e.text)
+		}
+	}
+	return texts
+}
+
+// String writes the last entries.
+func (b *logbook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all strings.Builder
+	for _, e := range b.entries[max(0, len(b.entries)-300):] {
+		all.WriteString(e.text)
+		all.WriteByte('\n')
+	}
+	return all.String()
+}
