@@ -7,7 +7,6 @@ import (
 	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Epoch numbers the checkpoint epochs of one process, from 1. Kafka's own epochs are always named in full:
@@ -87,6 +86,9 @@ var refused = []error{
 	kerr.PolicyViolation, kerr.CorruptMessage,
 }
 
+// truncated holds the codes by which a fetch learns that its position means nothing any more.
+var truncated = []error{kerr.OffsetOutOfRange, kerr.UnknownTopicID, kerr.InconsistentTopicID}
+
 func is(err error, targets []error) bool {
 	for _, t := range targets {
 		if errors.Is(err, t) {
@@ -131,6 +133,8 @@ func Classify(call Call, err error) error {
 		return &FatalError{Status: StatusConfig, Err: fmt.Errorf("%s: the cluster does not support it: %w", call, err)}
 	case call == CallInit && errors.Is(err, kerr.InvalidTransactionTimeout):
 		return &FatalError{Status: StatusConfig, Err: fmt.Errorf("%s: the transaction timeout exceeds the broker's transaction.max.timeout.ms: %w", call, err)}
+	case call == CallFetch && is(err, truncated):
+		return &FatalError{Status: StatusFailure, Err: fmt.Errorf("%s: what the position points at is gone: %w", call, err)}
 	case inDoubt(call, err):
 		return fmt.Errorf("%w: %s: %w", ErrInDoubt, call, err)
 	default:
@@ -138,23 +142,30 @@ func Classify(call Call, err error) error {
 	}
 }
 
-// inDoubt holds for a request that may have been applied although it failed, and for every code that may
-// mean that another process or the broker's own timeout has ended our transaction.
+// doubtful holds the codes by which another process, or the broker's own timeout, may have ended our transaction
+// or our membership: what became of the epoch is for the broker to say.
+var doubtful = []error{
+	kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping, kerr.UnknownProducerID,
+	kerr.InvalidTxnState, kerr.TransactionCoordinatorFenced, kerr.IllegalGeneration, kerr.UnknownMemberID,
+	kerr.FencedMemberEpoch, kerr.StaleMemberEpoch, kerr.FencedInstanceID,
+}
+
+// inDoubt holds for those codes, and for what a request may have done although it failed. Until EndTxn is sent
+// nothing of a transaction can be true, so a lost answer before it leaves no doubt; a plain commit has nothing
+// behind it that could undo it.
 func inDoubt(call Call, err error) bool {
 	switch {
-	case is(err, []error{
-		kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.IllegalGeneration, kerr.UnknownMemberID,
-		kerr.FencedMemberEpoch, kerr.StaleMemberEpoch, kerr.FencedInstanceID, kerr.InvalidTxnState,
-		kerr.InvalidProducerIDMapping, kerr.UnknownProducerID,
-	}):
+	case is(err, doubtful):
 		return true
-	case call == CallInit, call == CallFetch, call == CallGroup:
+	case call == CallProduce:
+		return errors.Is(err, kerr.OutOfOrderSequenceNumber)
+	case call == CallOffsets:
+		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	case call == CallPlain:
+		var answer *kerr.Error
+		return !errors.As(err, &answer) || errors.Is(err, kerr.UnknownServerError) || errors.Is(err, kerr.RequestTimedOut)
+	default:
 		return false
-	default: // no answer at all
-		var kafka *kerr.Error
-		return !errors.As(err, &kafka) && !errors.Is(err, kgo.ErrClientClosed) ||
-			errors.Is(err, kerr.UnknownServerError) || errors.Is(err, kerr.RequestTimedOut) ||
-			errors.Is(err, context.DeadlineExceeded)
 	}
 }
 
