@@ -154,7 +154,7 @@ func (d demo) run(ctx context.Context) (report demoReport, err error) {
 	names := newDemoNames()
 	plan := planDemo(d.options.records, d.options.kills, d.options.seed)
 	run := &demoRun{
-		plan: plan, seed: d.options.seed, screen: newDemoScreen(d.out),
+		plan: plan, screen: newDemoScreen(d.out),
 		gentle: func(b *demoBridge) { _ = b.kill() },
 	}
 	bootstrap, access := d.options.kafka, d.access

@@ -24,7 +24,6 @@ const (
 // watch, show and runBridges, all waited for by run.
 type demoRun struct {
 	plan    demoPlan
-	seed    uint64
 	cluster *demoCluster
 	screen  *demoScreen           // show only
 	bridge  func() *exec.Cmd      // a new life of the bridge, not started
@@ -48,7 +47,7 @@ type demoRun struct {
 func (r *demoRun) run(ctx context.Context) (demoReport, error) {
 	r.tally = newTally(r.plan.perPartition)
 	r.commit = make(chan struct{}, 1)
-	report := demoReport{seed: r.seed}
+	var report demoReport
 
 	group, ctx := errgroup.WithContext(ctx)
 	aside, done := context.WithCancel(ctx)

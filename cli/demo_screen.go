@@ -109,7 +109,6 @@ type demoReport struct {
 	kills       int
 	afterCommit int             // of the kills
 	resumed     []time.Duration // from a kill to the next committed epoch
-	seed        uint64
 }
 
 // exact is the last word: nothing doubled, lost, late or altered, and nothing
