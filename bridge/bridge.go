@@ -131,23 +131,23 @@ func New(o Options) (*Bridge, error) {
 // timeout or abort, leave the group, close. abort cuts this short. Run answers nil after a clean stop; else
 // the error carries the exit status (ExitCode) or wraps txn.ErrFenced.
 func (b *Bridge) Run(ctx, abort context.Context) error {
-	admin := newAdmin(b.opts.HTTPAddr, adminSources{
+	face := newAdmin(b.opts.HTTPAddr, adminSources{
 		board: b.board, history: b.history, gatherer: b.opts.Gatherer,
 		maxSilence: 2*b.opts.EpochTimeout + b.opts.TxnTimeout, epochTimeout: b.opts.EpochTimeout, log: b.log,
 	})
 	pprof := newPprof(b.opts.PprofAddr, b.log)
-	for _, listener := range []interface{ Start(context.Context) error }{admin, pprof} {
-		if err := listener.Start(ctx); err != nil {
-			return &txn.FatalError{Status: txn.StatusConfig, Err: err}
-		}
-	}
 	defer func() {
 		b.enter(StateStopped)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = admin.Shutdown(closing) // last, so that the last epoch can be looked at
+		_ = face.Shutdown(closing) // last, so that the last epoch can be looked at
 		_ = pprof.Shutdown(closing)
 	}()
+	for _, listener := range []*admin{face, pprof} {
+		if err := listener.Start(ctx); err != nil {
+			return &txn.FatalError{Status: txn.StatusConfig, Err: err}
+		}
+	}
 	client, err := kgo.NewClient(b.opts.Client...)
 	if err != nil {
 		return &txn.FatalError{Status: txn.StatusConfig, Err: err}

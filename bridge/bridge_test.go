@@ -3,7 +3,7 @@ package bridge
 import "testing"
 
 func TestCopy(t *testing.T) {
-	inBubble(t, func(w *world) {
+	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(4, "in", "out")
 		w.feed("in", 1000, 0, 1, 2, 3)
 		b := w.start(w.options())
@@ -16,7 +16,7 @@ func TestCopy(t *testing.T) {
 }
 
 func TestCopyInRealTime(t *testing.T) {
-	inRealTime(t, func(w *world) {
+	inRealTime(t, func(t *testing.T, w *world) {
 		w.topics(4, "in", "out")
 		w.feed("in", 1000, 0, 1, 2, 3)
 		b := w.start(w.options())

@@ -237,10 +237,11 @@ func (s *session) commitEpoch(e *epoch) error {
 func (s *session) settle(olderThan time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.opts.EpochTimeout)
 	defer cancel()
-	if err := s.sink.Settle(ctx, olderThan); err != nil {
-		return err
+	committed, err := s.sink.Settle(ctx, olderThan)
+	if committed {
+		s.board.committed(txn.Epoch(s.carried.Load()))
 	}
-	return nil
+	return err
 }
 
 // ended records what became of an epoch.
@@ -255,7 +256,11 @@ func (s *session) ended(e *epoch, steps txn.Steps, err error) {
 		s.log.Warn("epoch aborted", "epoch", e.n, "class", summary.Class, "err", err)
 		return
 	}
-	s.board.committed(e.n)
+	if steps.Carried {
+		s.carried.Store(int64(e.n))
+	} else {
+		s.board.committed(e.n)
+	}
 	s.log.Debug("epoch committed", "epoch", e.n, "outcome", summary.Outcome, "trigger", e.trigger,
 		"records_in", summary.RecordsIn, "records_out", summary.RecordsOut, "elapsed", summary.Committed)
 }

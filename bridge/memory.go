@@ -48,8 +48,8 @@ func (s *session) producerOptions() []kgo.Opt {
 		kgo.BrokerMaxWriteBytes(100*mebibyte),
 		kgo.ProducerLinger(lingerFor(s.interval)),
 		kgo.MetadataMaxAge(30*time.Second),
-		// A record waits for its broker for as long as its epoch may last; then the session fails as a whole.
-		kgo.RecordDeliveryTimeout(s.opts.TxnTimeout),
+		// No RecordDeliveryTimeout: kgo measures it from the record's timestamp, which is the source's and may be
+		// years old. The epoch timeout bounds the wait.
 	)
 }
 

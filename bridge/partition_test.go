@@ -74,7 +74,7 @@ func (w *world) where(topic string) map[string]int32 {
 }
 
 func TestPartitioningPreserve(t *testing.T) {
-	inBubble(t, func(w *world) {
+	inBubble(t, func(t *testing.T, w *world) {
 		w.topic("in", 5)
 		w.topic("out", 7) // more is allowed
 		w.feed("in", 20, 0, 1, 2, 3, 4)
@@ -88,7 +88,7 @@ func TestPartitioningPreserve(t *testing.T) {
 func TestPartitioningKey(t *testing.T) {
 	for _, transforms := range []string{"", "set_header(a=b)"} {
 		t.Run(transforms, func(t *testing.T) {
-			inBubble(t, func(w *world) {
+			inBubble(t, func(t *testing.T, w *world) {
 				w.topic("in", 5)
 				w.topic("out", 3)
 				want := map[string]int32{}
@@ -124,7 +124,7 @@ func TestPartitioningKey(t *testing.T) {
 
 // TestPartitioningKeyOfTheOutput: the key that counts is the one that the transforms leave.
 func TestPartitioningKeyOfTheOutput(t *testing.T) {
-	inBubble(t, func(w *world) {
+	inBubble(t, func(t *testing.T, w *world) {
 		w.topic("in", 2)
 		w.topic("out", 8)
 		w.feed("in", 50, 0, 1)

@@ -39,21 +39,21 @@ type world struct {
 }
 
 // inBubble gives test a world of its own, where time is fake. Topics are made by the test.
-func inBubble(t *testing.T, test func(w *world), opts ...kfake.Opt) {
+func inBubble(t *testing.T, test func(t *testing.T, w *world), opts ...kfake.Opt) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		virtual := &kfake.VirtualNetwork{}
 		w := newWorld(t, virtual.DialContext, append([]kfake.Opt{kfake.Ports(9092), kfake.ListenFn(virtual.Listen)}, opts...)...)
-		test(w)
+		test(t, w)
 	})
 }
 
 // inRealTime gives test a world over TCP: for what a bubble cannot hold, and as a check on the bubble.
-func inRealTime(t *testing.T, test func(w *world), opts ...kfake.Opt) {
+func inRealTime(t *testing.T, test func(t *testing.T, w *world), opts ...kfake.Opt) {
 	t.Helper()
 	t.Parallel()
-	test(newWorld(t, (&net.Dialer{}).DialContext, append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...))
+	test(t, newWorld(t, (&net.Dialer{}).DialContext, append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...))
 }
 
 func newWorld(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), opts ...kfake.Opt) *world {

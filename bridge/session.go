@@ -39,6 +39,7 @@ type session struct {
 	barriers chan *epoch
 	commits  chan *epoch
 	aligner  Aligner
+	carried  atomic.Int64 // newest epoch whose positions were carried
 	flight   flight
 	assigned assignment
 	wake     *wake
@@ -112,9 +113,12 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 }
 
 func (s *session) openSink(ctx context.Context) error {
+	var making sync.Mutex // kgo.ProducerBatchCompression's list is shared by the clients, and kgo writes to it
 	o := txn.Options{
 		Prefix: s.opts.Prefix, Instance: s.opts.Instance, Group: s.opts.Group,
 		Client: func(extra ...kgo.Opt) (*kgo.Client, error) {
+			making.Lock()
+			defer making.Unlock()
 			return kgo.NewClient(append(s.producerOptions(), extra...)...)
 		},
 		Admin: s.admin, Version: s.version, Timeout: s.opts.TxnTimeout,

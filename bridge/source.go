@@ -125,6 +125,7 @@ func (s *source) barrier(reason string) {
 	e.cred = s.credential()
 	e.next = newEpoch(e.n + 1)
 	s.epoch, s.lastBarrier = e.next, e.triggered
+	s.board.update(func(st *Status) { st.Epoch = e.next.n })
 	s.flight.start()
 	s.log.Debug("epoch barrier", "epoch", e.n, "trigger", reason, "records_in", e.recordsIn)
 	for i := range e.lanes {

@@ -307,13 +307,10 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 	if !missing {
 		return fetched, nil
 	}
-	var known offsets.Positions
-	if len(s.first) > 0 {
-		var err error
-		if known, err = s.commitStart(ctx); err != nil {
-			s.fail(txn.Classify(txn.CallPlain, fmt.Errorf("commit the start: %w", err)))
-			return fetched, err
-		}
+	known, err := s.commitStart(ctx, fetched)
+	if err != nil {
+		s.fail(txn.Classify(txn.CallPlain, fmt.Errorf("commit the start: %w", err)))
+		return fetched, err
 	}
 	for topic, partitions := range fetched {
 		for p, o := range partitions {
@@ -321,18 +318,19 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 				continue
 			}
 			if at, ok := known[offsets.TopicPartition{Topic: topic, Partition: p}]; ok {
-				partitions[p] = kgo.NewOffset().At(at.Offset)
-			} else {
-				partitions[p] = kgo.NewOffset().AtStart()
+				partitions[p] = kgo.NewOffset().At(at.Offset).WithEpoch(at.LeaderEpoch)
 			}
 		}
 	}
 	return fetched, nil
 }
 
-// commitStart commits the start as a member, when the group already had some: topics that another member
-// has given positions meanwhile keep those.
-func (s *session) commitStart(ctx context.Context) (offsets.Positions, error) {
+// commitStart commits, as a member, where partitions without a position begin, and answers all positions. It
+// does so before their first epoch: after a kill a topic without any position would be taken for a first start.
+//
+// Topics that were there at the start have their resolved positions, unless another member has given some
+// meanwhile; partitions that appeared later begin at the earliest record.
+func (s *session) commitStart(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (offsets.Positions, error) {
 	have, err := offsets.Committed(ctx, s.admin, s.opts.Group)
 	if err != nil {
 		return nil, err
@@ -347,6 +345,27 @@ func (s *session) commitStart(ctx context.Context) (offsets.Positions, error) {
 			todo[tp] = p
 		}
 	}
+	later := map[string]bool{}
+	each(fetched, func(tp offsets.TopicPartition, o kgo.Offset) {
+		_, known := have[tp]
+		_, first := todo[tp]
+		later[tp.Topic] = later[tp.Topic] || o.EpochOffset().Offset < 0 && !known && !first
+	})
+	maps.DeleteFunc(later, func(_ string, missing bool) bool { return !missing })
+	if len(later) > 0 {
+		earliest, err := offsets.Resolve(ctx, s.admin, offsets.Start{Kind: offsets.StartEarliest}, slices.Sorted(maps.Keys(later)))
+		if err != nil {
+			return nil, err
+		}
+		each(fetched, func(tp offsets.TopicPartition, o kgo.Offset) {
+			_, known := have[tp]
+			if at, ok := earliest[tp]; ok && o.EpochOffset().Offset < 0 && !known {
+				if _, first := todo[tp]; !first {
+					todo[tp] = at
+				}
+			}
+		})
+	}
 	if len(todo) > 0 {
 		if err := s.sink.CommitStart(ctx, todo, s.credential()); err != nil {
 			return nil, err
@@ -356,4 +375,12 @@ func (s *session) commitStart(ctx context.Context) (offsets.Positions, error) {
 	}
 	s.first = nil
 	return have, nil
+}
+
+func each(fetched map[string]map[int32]kgo.Offset, do func(offsets.TopicPartition, kgo.Offset)) {
+	for topic, partitions := range fetched {
+		for p, o := range partitions {
+			do(offsets.TopicPartition{Topic: topic, Partition: p}, o)
+		}
+	}
 }

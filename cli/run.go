@@ -42,7 +42,7 @@ func run(ctx context.Context, c *Context, args []string) error {
 	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.Environ, c.Hostname)
+	cfg, err := loadConfig(c)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type Checkpoint struct {
 // reached or not needed.
 type Steps struct {
 	OffsetsSent time.Time // TxnOffsetCommit (or the plain commit) was acknowledged
-	Committed   time.Time // EndTxn was acknowledged; with a carried epoch, the moment it was carried
+	Committed   time.Time // EndTxn was acknowledged
 	Carried     bool      // no output, hence no transaction: the positions ride with the next one
 }
 
@@ -54,7 +54,8 @@ type Participant interface {
 	Commit(ctx context.Context, cp Checkpoint) (Steps, error)
 	// Settle commits the positions that epochs without output have left, outside a transaction. It may be called
 	// only while no epoch is between its barrier and the end of its Commit. olderThan 0 settles at once.
-	Settle(ctx context.Context, olderThan time.Duration) error
+	// It reports whether anything was committed.
+	Settle(ctx context.Context, olderThan time.Duration) (bool, error)
 	// CommitStart commits the positions at which a first start begins, as a member and before any epoch.
 	CommitStart(ctx context.Context, p offsets.Positions, cred Credential) error
 	// Forget drops carried positions of partitions that leave this member.

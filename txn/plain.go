@@ -95,7 +95,7 @@ func (p *Plain) PreCommit(ctx context.Context, n Epoch) error {
 // Commit implements Participant.
 func (p *Plain) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
 	if len(cp.Positions) == 0 {
-		return Steps{Carried: true, Committed: time.Now()}, nil
+		return Steps{Carried: true}, nil
 	}
 	if err := p.progress.commitPlain(ctx, p.cl, cp.Positions, cp.Credential); err != nil {
 		return Steps{}, err
@@ -105,7 +105,7 @@ func (p *Plain) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
 }
 
 // Settle implements Participant; nothing is ever carried.
-func (p *Plain) Settle(context.Context, time.Duration) error { return nil }
+func (p *Plain) Settle(context.Context, time.Duration) (bool, error) { return false, nil }
 
 // CommitStart implements Participant.
 func (p *Plain) CommitStart(ctx context.Context, at offsets.Positions, cred Credential) error {

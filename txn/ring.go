@@ -129,7 +129,7 @@ func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
 			return Steps{}, err
 		}
 		r.free[cp.Epoch%slots] <- nil
-		return Steps{Carried: true, Committed: time.Now()}, nil
+		return Steps{Carried: true}, nil
 	}
 	var steps Steps
 	cp, err := r.carry.into(cp)
@@ -166,7 +166,7 @@ func (r *Ring) release(ctx context.Context, i Epoch) {
 }
 
 // Settle implements Participant.
-func (r *Ring) Settle(ctx context.Context, olderThan time.Duration) error {
+func (r *Ring) Settle(ctx context.Context, olderThan time.Duration) (bool, error) {
 	return r.carry.settle(olderThan, func(p offsets.Positions, cred Credential) error {
 		return r.progress.commitPlain(ctx, r.anyClient(), p, cred)
 	})
@@ -262,19 +262,19 @@ func (c *carried) forget(leaving []offsets.TopicPartition) {
 	c.positions.Drop(leaving...)
 }
 
-func (c *carried) settle(olderThan time.Duration, commit func(offsets.Positions, Credential) error) error {
+func (c *carried) settle(olderThan time.Duration, commit func(offsets.Positions, Credential) error) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.positions) == 0 || time.Since(c.since) < olderThan {
-		return nil
+		return false, nil
 	}
 	if err := commit(c.positions, c.cred); err != nil {
 		// Refused or unanswered: the membership that sent it must end before anything else is committed.
 		if errors.Is(err, ErrFatal) {
-			return err
+			return false, err
 		}
-		return fmt.Errorf("carried positions: %w", err)
+		return false, fmt.Errorf("carried positions: %w", err)
 	}
 	c.positions = nil
-	return nil
+	return true, nil
 }
