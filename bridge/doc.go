@@ -1,0 +1,31 @@
+// Package bridge is the runtime: who does what, and in which order.
+//
+//	source ──work, barriers──▶ lanes ──outputs──▶ txn.Participant
+//	   ▲                         │ passes
+//	   │ gates                   ▼
+//	   └────────────────── coordinator ──epochs──▶ committer
+//
+// Bridge lives as long as the process and starts one session after the other; a session is one incarnation of
+// the pipeline, from the fence to the first failure. Inside a session each goroutine has one duty:
+//
+//   - source (source.go) polls, deals the records of each partition to its lane, and puts barriers in-band;
+//   - each lane (lane.go) transforms and produces its partitions in order; at a closed gate it transforms on and
+//     holds its outputs;
+//   - the coordinator (coordinator.go) aligns, flushes, queues for the commit and opens the next gate;
+//   - the committer (coordinator.go, commit) commits one epoch after the other;
+//   - watch (watch.go) looks after open transactions, dangling ids, lag and the end of the input;
+//   - the group's callbacks (assignment.go) run in the client's goroutines.
+//
+// The first error ends the session and is its result. Channels carry everything between the goroutines; what is
+// shared besides is atomic or has its mutex beside it.
+//
+// # The life of an epoch
+//
+// An epoch is opened by its first record. Its barrier follows after the interval, the record or byte limit, the
+// age limit, when the group wants to rebalance, or at the stop. A barrier of n+1 is not sent before the gate of
+// n+1 is open, so at most two epochs are between barrier and commit; an epoch whose gate stays closed grows
+// instead of standing still, up to its limits.
+//
+// Rebalances happen between epochs only: the source calls AllowRebalance when no record is in an open epoch,
+// which is after a barrier and after every poll that brought nothing.
+package bridge
