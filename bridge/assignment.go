@@ -126,6 +126,14 @@ func (s *session) consumerOptions() []kgo.Opt {
 	return append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
 }
 
+// awaitMade holds up the first callbacks until the session can answer them.
+func (s *session) awaitMade() {
+	select {
+	case <-s.made:
+	case <-s.ctx.Done():
+	}
+}
+
 // onBlocked is called in a goroutine of its own when the group waits for us: close the epoch now.
 func (s *session) onBlocked(context.Context, *kgo.Client) {
 	s.blocked.Store(true)
@@ -133,6 +141,7 @@ func (s *session) onBlocked(context.Context, *kgo.Client) {
 }
 
 func (s *session) onAssigned(ctx context.Context, _ *kgo.Client, added map[string][]int32) {
+	s.awaitMade()
 	if s.closing.Load() || s.ctx.Err() != nil {
 		return
 	}

@@ -280,8 +280,8 @@ func scripted(t *testing.T, s *script) *transform.Spec {
 	return chain(t, "scripted("+name+")")
 }
 
-// each makes a script from a function of one record to one record.
-func each(f func(r *transform.Record) error) *script {
+// perRecord makes a script from a function of one record to one record.
+func perRecord(f func(r *transform.Record) error) *script {
 	return &script{apply: func(in *transform.Record, out []transform.Record) ([]transform.Record, error) {
 		r := *in
 		if err := f(&r); err != nil {

@@ -128,7 +128,7 @@ func TestPartitioningKeyOfTheOutput(t *testing.T) {
 		w.topic("in", 2)
 		w.topic("out", 8)
 		w.feed("in", 50, 0, 1)
-		rekey := scripted(w.t, each(func(r *transform.Record) error { r.Key = []byte("foobar"); return nil }))
+		rekey := scripted(w.t, perRecord(func(r *transform.Record) error { r.Key = []byte("foobar"); return nil }))
 		w.caughtUpBy(w.options(func(o *Options) { o.ByKey, o.Chain = true, rekey }))
 		n := 0
 		want := kgo.StickyKeyPartitioner(nil).ForTopic("out").Partition(&kgo.Record{Key: []byte("foobar")}, 8)

@@ -27,7 +27,8 @@ type session struct {
 	version  int16
 	begun    txn.Epoch // the last epoch before this session
 	interval time.Duration
-	cl       *kgo.Client // consumer
+	cl       *kgo.Client   // consumer
+	made     chan struct{} // closed when cl may be read: the client calls back before NewClient has returned
 	sink     txn.Participant
 
 	ctx  context.Context // ends with the first failure, its cause
@@ -76,7 +77,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 		}
 		b.member = ""
 	}
-	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, wake: &wake{c: make(chan struct{}, 1)}}
+	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
 	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	ok := false
 	defer func() {
@@ -105,9 +106,12 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	if err := s.prepareStart(ctx); err != nil {
 		return nil, err
 	}
+	s.build()
+	s.enter(StateJoining)
 	if s.cl, err = kgo.NewClient(s.consumerOptions()...); err != nil {
 		return nil, &txn.FatalError{Status: txn.StatusConfig, Err: err}
 	}
+	close(s.made)
 	ok = true
 	return s, nil
 }
@@ -179,8 +183,6 @@ func (b *Bridge) leave(ctx context.Context, member string) error {
 
 // run is the life of the session. Every goroutine it starts has ended when it returns.
 func (s *session) run(ctx, abort context.Context) error {
-	s.enter(StateJoining)
-	s.build()
 	ctx, s.end = context.WithCancel(ctx)
 	defer s.end()
 	stopTimer := context.AfterFunc(ctx, func() {

@@ -297,6 +297,7 @@ func (s *session) batchLimit(topic string) int32 {
 // BRIDGE_START, by way of positions that are committed for all of their partitions first; what appears later
 // starts at the earliest record.
 func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	s.awaitMade()
 	s.gained.Store(0) // positions are stable
 	missing := false
 	for _, partitions := range fetched {
