@@ -35,6 +35,7 @@ func guarantee(t *testing.T, r *rig, delivery string) {
 		}
 		feed.finish(t)
 		p := r.start(t, "a")
+		awaitRunning(t, p)
 		r.settle(t)
 		stop(t, p)
 		v := r.verdict(t)

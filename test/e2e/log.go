@@ -193,9 +193,10 @@ func (l *Log) LastStep() string {
 // StepNone is LastStep before the first barrier: start-up.
 const StepNone = "start"
 
-// Tail is the log's last n lines, for an error message.
+// Tail is the log's last n lines, for an error message, without what the Kafka
+// client says at debug level: it would hide the rest.
 func (l *Log) Tail(n int) string {
-	events := l.Events(0)
+	events := slices.DeleteFunc(l.Events(0), func(e Event) bool { return e.Message == "kafka client" && e.Level == "DEBUG" })
 	var text strings.Builder
 	if cut := len(events) - n; cut > 0 {
 		fmt.Fprintf(&text, "... %d lines before\n", cut)

@@ -59,6 +59,14 @@ func TestLogJoinsPieces(t *testing.T) {
 	}
 }
 
+// TestTailLeavesOutTheClient: its debug lines are many.
+func TestTailLeavesOutTheClient(t *testing.T) {
+	l := logOf("one", `{"level":"DEBUG","msg":"kafka client","event":"x"}`, `{"level":"WARN","msg":"kafka client","event":"y"}`)
+	if got := l.Tail(5); !strings.HasPrefix(got, "one\n") || strings.Contains(got, `"x"`) || !strings.Contains(got, `"y"`) {
+		t.Errorf("tail is %q", got)
+	}
+}
+
 func TestLogAwait(t *testing.T) {
 	l := logOf(step(StepCommitted, "1"))
 	ctx := within(t, 10*time.Second)

@@ -57,6 +57,7 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 	feed.finish(t)
 	// A killed guest's partitions are its own until its session ends: take them back.
 	last := r.start(t, "guest")
+	awaitRunning(t, last)
 	r.settle(t)
 	stopWatch()
 	stop(t, last)
@@ -98,7 +99,7 @@ func TestIdleMemberLetsJoin(t *testing.T) {
 				idle := r.start(t, "idle")
 				r.settle(t)
 				joiner := r.start(t, "joiner")
-				await(t, joiner, 0, "an assignment", Message("assigned"))
+				awaitAssigned(t, joiner)
 				// It commits only what it reads itself.
 				feed := r.feed(t, 100)
 				took := awaitCommit(t, joiner, 0).At.Sub(joiner.Started)
@@ -135,7 +136,7 @@ func TestRevokedWhileCarrying(t *testing.T) {
 				awaitCommit(t, stays, 0)
 				for cycle := range size(4, 20) {
 					guest := r.start(t, "guest")
-					await(t, guest, 0, "an assignment", Message("assigned"))
+					awaitAssigned(t, guest)
 					pause(t, between(rng, 0, 1500*time.Millisecond))
 					if cycle%2 == 1 {
 						kill(t, guest)
@@ -145,6 +146,7 @@ func TestRevokedWhileCarrying(t *testing.T) {
 				}
 				feed.finish(t)
 				last := r.start(t, "guest")
+				awaitRunning(t, last)
 				r.settle(t)
 				stopWatch()
 				stop(t, last)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,6 +59,7 @@ type Proxy struct {
 	rule  *Rule
 	seen  int // answers that fit the rule
 	hits  int // faults done under the present rule
+	delay time.Duration
 	conns map[net.Conn]struct{}
 }
 
@@ -91,6 +93,20 @@ func (p *Proxy) Set(rule *Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule, p.seen, p.hits = rule, 0, 0
+}
+
+// SetDelay holds back every answer for d from now on, as a network does: answers
+// stay in order, and one does not hold up the next any longer.
+func (p *Proxy) SetDelay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+func (p *Proxy) due() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Add(p.delay)
 }
 
 // Hits is how often the present rule has struck.
@@ -152,16 +168,29 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		return // the client sees its connection closed, as from a dead broker
 	}
 	defer p.track(broker)()
-	// More requests than kgo or the broker allow in flight on one connection.
-	inFlight := make(chan asked, 1024)
+	// More than kgo or the broker allow in flight on one connection.
+	inFlight, arrived := make(chan asked, 1024), make(chan held, 1024)
 	var wg sync.WaitGroup
 	wg.Go(func() { // ended by the broker's side closing, here or there
-		p.answers(client, broker, inFlight)
+		defer close(arrived)
+		p.answers(client, broker, inFlight, arrived)
 		_ = client.Close()
+	})
+	wg.Go(func() { // ended by answers
+		for answer := range arrived {
+			time.Sleep(time.Until(answer.due))
+			_, _ = client.Write(answer.frame) // a client that is gone is noticed by requests
+		}
 	})
 	p.requests(client, broker, inFlight)
 	_ = broker.Close()
 	wg.Wait()
+}
+
+// held is an answer on its way to the client.
+type held struct {
+	frame []byte
+	due   time.Time
 }
 
 // requests forwards requests until the client or a rule ends the connection.
@@ -184,7 +213,7 @@ func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- a
 }
 
 // answers forwards answers until the broker or a rule ends the connection.
-func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan asked) {
+func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan asked, arrived chan<- held) {
 	swallowing := false
 	for {
 		frame, err := readFrame(broker)
@@ -211,9 +240,7 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 		if err != nil {
 			panic(err) // a proxy that cannot read the protocol proves nothing
 		}
-		if _, err := client.Write(frame); err != nil {
-			return
-		}
+		arrived <- held{frame, p.due()}
 	}
 }
 

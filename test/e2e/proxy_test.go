@@ -155,6 +155,24 @@ func TestProxyCounts(t *testing.T) {
 	}
 }
 
+// TestProxyDelays holds back answers, not one after the other. On kfake.
+func TestProxyDelays(t *testing.T) {
+	proxy, client := proxied(t)
+	ctx := within(t, 20*time.Second)
+	if err := client.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const delay = 50 * time.Millisecond
+	proxy.SetDelay(delay)
+	since := time.Now()
+	if err := client.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(since); took < delay {
+		t.Errorf("an answer after %v, want %v or more", took, delay)
+	}
+}
+
 // TestProxyOutlivesItsBroker: a target that is away looks like a dead broker.
 func TestProxyOutlivesItsBroker(t *testing.T) {
 	proxy, err := StartProxy("127.0.0.1:1")

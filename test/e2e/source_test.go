@@ -50,7 +50,7 @@ func TestTransactionalSourcePastRetention(t *testing.T) {
 			}
 		}
 		p := r.start(t, "a")
-		await(t, p, 0, "running", State("running"))
+		awaitRunning(t, p)
 		r.settle(t)
 		r.feedNow(t, 100)
 		r.exact(t)
@@ -123,6 +123,7 @@ func TestStartSurvivesKill(t *testing.T) {
 					r.feedNow(t, 100)
 				}
 				p := r.start(t, "a")
+				awaitRunning(t, p)
 				r.exact(t)
 				stop(t, p)
 			})

@@ -27,7 +27,7 @@ func TestStop(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, c, plan{in: 2, out: 3})
 			p := r.start(t, "a")
-			await(t, p, 0, "running", State("running"))
+			awaitRunning(t, p)
 			stopped(t, p)
 			r.exact(t)
 		})
@@ -55,6 +55,7 @@ func TestStop(t *testing.T) {
 			}
 			feed.finish(t)
 			p = r.start(t, "a")
+			awaitRunning(t, p)
 			r.exact(t)
 			stopped(t, p)
 		})
@@ -92,14 +93,16 @@ func TestStopWithoutBroker(t *testing.T) {
 		if err := p.Terminate(); err != nil {
 			t.Fatal(err)
 		}
+		since := time.Now()
 		code, err := p.Wait(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("ended with status %d", code)
+		t.Logf("ended with status %d after %v\n%s", code, time.Since(since).Round(time.Millisecond), p.Log.Tail(12))
 		proxy.Set(nil)
 		feed.finish(t)
 		p = r.start(t, "a")
+		awaitRunning(t, p)
 		r.exact(t)
 		stop(t, p)
 	})

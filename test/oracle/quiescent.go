@@ -28,11 +28,16 @@ type Rest struct {
 func Quiescent(ctx context.Context, adm *kadm.Client, rest Rest) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+	var last error // the reason before the one that only says that time is over
 	for {
 		err := restless(ctx, adm, rest)
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil && last != nil {
+			return last
+		}
+		last = err
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
