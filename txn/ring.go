@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -44,8 +45,13 @@ type Ring struct {
 	progress *groupProgress
 	slot     [slots]*slot
 	free     [slots]chan error // holds one token while the slot may begin; the token is a failed renewal's error
+	due      atomic.Int64      // the one epoch that may be committed next, 0 before the first Begin; a failure leaves it
 
 	carry carried
+
+	renewals sync.WaitGroup
+	stop     context.CancelFunc // ends renewals
+	alive    context.Context    // until stop
 }
 
 var _ Participant = (*Ring)(nil)
@@ -58,6 +64,7 @@ func Open(ctx context.Context, o Options) (*Ring, error) {
 		opts:     o,
 		progress: newGroupProgress(o),
 	}
+	r.alive, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	group, gctx := errgroup.WithContext(ctx)
 	for i := range r.slot {
 		id := ID{Prefix: o.Prefix, Instance: o.Instance, Slot: i}
@@ -96,6 +103,9 @@ func slotOptions(id ID, o Options) []kgo.Opt {
 
 // Begin implements Participant.
 func (r *Ring) Begin(ctx context.Context, n Epoch) error {
+	if last := r.slot[(n+1)%slots]; last.at() == StateOpen {
+		return Fatalf(StatusBroken, "broken invariant: epoch %d begins before epoch %d is flushed", n, n-1)
+	}
 	i := n % slots
 	select {
 	case err := <-r.free[i]:
@@ -103,9 +113,10 @@ func (r *Ring) Begin(ctx context.Context, n Epoch) error {
 			return err
 		}
 	case <-ctx.Done():
-		return fmt.Errorf("%w: wait for %s: %w", ErrAborted, r.slot[i].id, context.Cause(ctx))
+		return Classify(CallInit, fmt.Errorf("wait for %s: %w", r.slot[i].id, context.Cause(ctx)))
 	}
-	return r.slot[i].begin(n)
+	r.due.CompareAndSwap(0, int64(n))
+	return r.slot[i].failing(r.slot[i].begin())
 }
 
 // Produce implements Participant.
@@ -115,23 +126,41 @@ func (r *Ring) Produce(ctx context.Context, n Epoch, records []*kgo.Record, done
 
 // PreCommit implements Participant.
 func (r *Ring) PreCommit(ctx context.Context, n Epoch) error {
-	return r.slot[n%slots].flush(ctx)
+	s := r.slot[n%slots]
+	return s.failing(s.flush(ctx))
 }
 
-// Commit implements Participant.
+// Commit implements Participant. An epoch that is not committed leaves itself due, so nothing after it ever is.
 func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
-	s := r.slot[cp.Epoch%slots]
-	if s.acked.Load() == 0 {
-		if err := r.carry.add(cp); err != nil {
-			return Steps{}, err
-		}
-		if err := s.step(EventCarry); err != nil {
-			return Steps{}, err
-		}
-		r.free[cp.Epoch%slots] <- nil
-		return Steps{Carried: true}, nil
+	if due := Epoch(r.due.Load()); cp.Epoch != due {
+		return Steps{}, Fatalf(StatusBroken, "broken invariant: commit of epoch %d while epoch %d is due", cp.Epoch, due)
 	}
+	s := r.slot[cp.Epoch%slots]
+	if state := s.at(); state != StateFlushed {
+		return Steps{}, Fatalf(StatusBroken, "broken invariant: commit of epoch %d on %s, which is %s", cp.Epoch, s.id, state)
+	}
+	steps, err := r.commit(ctx, s, cp)
+	if err != nil {
+		return steps, s.failing(err)
+	}
+	r.due.Add(1)
+	if steps.Carried {
+		r.free[cp.Epoch%slots] <- nil
+	} else {
+		r.release(cp.Epoch % slots)
+	}
+	return steps, nil
+}
+
+func (r *Ring) commit(ctx context.Context, s *slot, cp Checkpoint) (Steps, error) {
 	var steps Steps
+	if s.handed.Load() == 0 {
+		if err := r.carry.add(cp); err != nil {
+			return steps, err
+		}
+		steps.Carried = true
+		return steps, s.step(EventCarry)
+	}
 	cp, err := r.carry.into(cp)
 	if err != nil {
 		return steps, err
@@ -147,45 +176,48 @@ func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
 		return steps, err
 	}
 	steps.Committed = time.Now()
-	r.release(ctx, cp.Epoch%slots)
 	return steps, nil
 }
 
 // release gives a slot back, at transaction.version < 2 after its client was made anew: in the background,
 // behind the epoch of the other slot. Begin waits for the token and so for the renewal.
-func (r *Ring) release(ctx context.Context, i Epoch) {
+func (r *Ring) release(i Epoch) {
 	if r.opts.Version >= 2 {
-		r.free[i] <- r.slot[i].renew(ctx, r.opts.Version)
+		r.free[i] <- r.slot[i].step(EventRenew)
 		return
 	}
-	renewal, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Timeout)
-	go func() { // ends with the renewal, which its context bounds; Close waits for the token
+	ctx, cancel := context.WithTimeout(r.alive, r.opts.Timeout)
+	r.renewals.Go(func() { // ends with the renewal, which its context bounds; Close waits for it
 		defer cancel()
-		r.free[i] <- r.slot[i].renew(renewal, r.opts.Version)
-	}()
+		r.free[i] <- r.slot[i].renew(ctx)
+	})
 }
 
 // Settle implements Participant.
 func (r *Ring) Settle(ctx context.Context, olderThan time.Duration) (bool, error) {
 	return r.carry.settle(olderThan, func(p offsets.Positions, cred Credential) error {
-		return r.progress.commitPlain(ctx, r.anyClient(), p, cred)
+		return r.plain(ctx, p, cred)
 	})
 }
 
-func (r *Ring) anyClient() *kgo.Client {
-	r.slot[0].mu.Lock()
-	defer r.slot[0].mu.Unlock()
-	if r.slot[0].cl != nil {
-		return r.slot[0].cl
+// plain commits through the client of a slot, which is not renewed meanwhile.
+func (r *Ring) plain(ctx context.Context, p offsets.Positions, cred Credential) error {
+	s := r.slot[0]
+	if !s.renewing.TryRLock() {
+		s = r.slot[1]
+		s.renewing.RLock()
 	}
-	r.slot[1].mu.Lock()
-	defer r.slot[1].mu.Unlock()
-	return r.slot[1].cl
+	defer s.renewing.RUnlock()
+	cl := s.current()
+	if cl == nil {
+		return fmt.Errorf("%w: %s has no client", ErrAborted, s.id)
+	}
+	return r.progress.commitPlain(ctx, cl, p, cred)
 }
 
 // CommitStart implements Participant.
 func (r *Ring) CommitStart(ctx context.Context, p offsets.Positions, cred Credential) error {
-	return r.progress.commitPlain(ctx, r.anyClient(), p, cred)
+	return r.plain(ctx, p, cred)
 }
 
 // Forget implements Participant.
@@ -211,6 +243,8 @@ func (r *Ring) Abort(ctx context.Context) {
 
 // Close implements Participant.
 func (r *Ring) Close() {
+	r.stop()
+	r.renewals.Wait()
 	for _, s := range r.slot {
 		if s != nil {
 			s.close()

@@ -23,7 +23,9 @@ type slot struct {
 	state State
 	cl    *kgo.Client
 	begun bool // kgo is in a transaction; stays true over an epoch without output
-	epoch Epoch
+	ended bool // EndTxn was sent: the outcome is the broker's to decide
+
+	renewing sync.RWMutex // held while cl is made anew; read-held by others that send through cl
 
 	handed atomic.Int64 // records given to the client in this epoch
 	acked  atomic.Int64 // records whose promise succeeded
@@ -42,6 +44,27 @@ func (s *slot) step(e Event) error {
 		return fmt.Errorf("txn id %s: %w", s.id, err)
 	}
 	return nil
+}
+
+func (s *slot) at() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// failing marks the slot as failed if err is an error, and answers err.
+func (s *slot) failing(err error) error {
+	if err != nil {
+		_ = s.step(EventFail) // every state may fail
+	}
+	return err
+}
+
+// current answers the client, nil once the slot is closed.
+func (s *slot) current() *kgo.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cl
 }
 
 // open makes a client and fences: InitProducerID aborts what a dead incarnation left open, and refuses
@@ -64,7 +87,7 @@ func (s *slot) open(ctx context.Context) error {
 	s.log.Debug("fenced", "txn_id", s.id.String(), "producer_id", pid, "producer_epoch", epoch, "elapsed", time.Since(began))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cl, s.begun, s.state = cl, false, StateReady
+	s.cl, s.begun, s.ended, s.state = cl, false, false, StateReady
 	return nil
 }
 
@@ -97,14 +120,13 @@ func retriableInit(err error) bool {
 	return !errors.Is(err, kgo.ErrClientClosed)
 }
 
-// begin takes the slot for epoch n. No request is sent: the broker opens the transaction with the first record.
-func (s *slot) begin(n Epoch) error {
+// begin takes the slot for an epoch. No request is sent: the broker opens the transaction with the first record.
+func (s *slot) begin() error {
 	if err := s.step(EventBegin); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epoch = n
 	s.handed.Store(0)
 	s.acked.Store(0)
 	s.opened.Store(0)
@@ -197,34 +219,36 @@ func (s *slot) flush(ctx context.Context) error {
 	return s.step(EventFlush)
 }
 
-// end commits. kgo answers nil without committing when nothing was produced, so the caller must have seen
-// acknowledged records; PreCommit and the carried epochs see to that.
+// end commits. kgo answers nil without committing when nothing was produced, and commits what it has when a
+// record failed or came late, so all of it is looked at once more.
 func (s *slot) end(ctx context.Context) error {
-	if s.acked.Load() == 0 {
-		return Fatalf(StatusBroken, "broken invariant: %s would end a transaction without output", s.id)
+	if h, a := s.handed.Load(), s.acked.Load(); a == 0 || h != a {
+		return Fatalf(StatusBroken, "broken invariant: %s would commit %d of %d records", s.id, a, h)
 	}
 	if err := s.failed(); err != nil {
 		return Classify(CallProduce, err)
 	}
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
 	if err := s.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return Classify(CallEnd, fmt.Errorf("%s: %w", s.id, err))
 	}
 	s.mu.Lock()
-	s.begun = false
+	s.begun, s.ended = false, false
 	s.mu.Unlock()
 	s.opened.Store(0)
 	return s.step(EventEnd)
 }
 
-// renew makes the slot ready for its next epoch. Below transaction.version 2 the producer epoch does not move
-// with EndTxn, so a late copy of EndTxn or TxnOffsetCommit could still hit the next transaction of this id
-// (KAFKA-17754): there the client is made anew, for kgo cannot fence again under a live one.
-func (s *slot) renew(ctx context.Context, version int16) error {
+// renew makes the client anew before the slot's next epoch. Below transaction.version 2 the producer epoch does
+// not move with EndTxn, so a late copy of EndTxn or TxnOffsetCommit could still hit the next transaction of this
+// id (KAFKA-17754), and kgo cannot fence again under a live client.
+func (s *slot) renew(ctx context.Context) error {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
 	if err := s.step(EventRenew); err != nil {
 		return err
-	}
-	if version >= 2 {
-		return nil
 	}
 	s.close()
 	return s.open(ctx)
@@ -232,7 +256,7 @@ func (s *slot) renew(ctx context.Context, version int16) error {
 
 func (s *slot) abort(ctx context.Context) {
 	s.mu.Lock()
-	cl, begun := s.cl, s.begun && s.handed.Load() > 0 && s.state != StatePrepared
+	cl, begun := s.cl, s.begun && s.handed.Load() > 0 && !s.ended
 	s.mu.Unlock()
 	if cl == nil || !begun {
 		return
