@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -93,7 +94,7 @@ type Bridge struct {
 	board   *board
 	history *history
 	metrics *metrics
-	budget  *budget
+	budget  atomic.Pointer[budget] // of the newest session
 
 	// Owned by Run.
 	client  *kgo.Client // admin requests; lives as long as the process
@@ -114,12 +115,14 @@ func New(o Options) (*Bridge, error) {
 	if o.Lanes < 1 || o.Memory < 1 || o.Log == nil || o.Chain == nil {
 		return nil, errors.New("bridge options: lanes, memory, log and chain are required")
 	}
-	b := &Bridge{opts: o, log: o.Log, history: newHistory(100), budget: newBudget(batchBudget(o.Memory))}
+	b := &Bridge{opts: o, log: o.Log, history: newHistory(100)}
+	b.opts.Client = append(slices.Clip(o.Client), kgo.MetadataMinAge(250*time.Millisecond)) // a moved leader is looked up soon
+	b.budget.Store(newBudget(batchBudget(o.Memory)))
 	b.board = newBoard(Status{
 		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery),
 		OpenTxn: OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},
-		Memory:  Memory{Budget: b.budget.limit},
-	}, nil, b.budget.used.Load)
+		Memory:  Memory{Budget: batchBudget(o.Memory)},
+	}, nil, func() int64 { return b.budget.Load().used.Load() })
 	var err error
 	if b.metrics, err = newMetrics(o.Registerer, b.board); err != nil {
 		return nil, err

@@ -80,8 +80,10 @@ func (s *session) lead(ctx context.Context, e *epoch) error {
 		return s.leadAtLeastOnce(ctx, e)
 	case AtMostOnce:
 		return s.leadAtMostOnce(ctx, e)
-	default:
+	case ExactlyOnce:
 		return s.leadExactlyOnce(ctx, e)
+	default:
+		return txn.Fatalf(txn.StatusConfig, "unknown delivery guarantee %q", s.opts.Delivery)
 	}
 }
 
@@ -227,6 +229,7 @@ func (s *session) commitEpoch(e *epoch) error {
 	if err != nil {
 		return err
 	}
+	s.lastEnd.Store(time.Now().UnixNano())
 	close(e.done)
 	s.flight.end()
 	return nil

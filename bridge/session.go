@@ -35,12 +35,14 @@ type session struct {
 	fail context.CancelCauseFunc
 	end  context.CancelFunc // stops in order, as a signal does
 
+	budget   *budget
 	lanes    []*lane
 	passes   chan pass
 	barriers chan *epoch
 	commits  chan *epoch
 	aligner  Aligner
 	carried  atomic.Int64 // newest epoch whose positions were carried
+	lastEnd  atomic.Int64 // Unix nanoseconds at which the last commit ended
 	flight   flight
 	assigned assignment
 	wake     *wake
@@ -75,10 +77,11 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 		if err := b.leave(ctx, b.member); err != nil {
 			return nil, err
 		}
-		b.member = ""
+		// The member id is kept: should this start fail, the next one has to ask again.
 	}
-	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
+	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, budget: newBudget(batchBudget(b.opts.Memory)), made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
 	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	b.budget.Store(s.budget)
 	ok := false
 	defer func() {
 		if !ok {
@@ -270,7 +273,6 @@ func (s *session) close(ctx context.Context, err error) error {
 	s.fail(err)
 	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
 	closeWithin(10*time.Second, s.sink.Close)
-	s.budget.used.Store(0) // what was held went with the clients
 	s.board.assign(nil)
 	s.board.openTxn(time.Time{})
 	if !stopping || s.member == "" || err == nil && !s.opts.LeaveOnStop {

@@ -82,7 +82,7 @@ func (s *source) due(stopping bool) (reason string, hard bool) {
 		return TriggerBytes, true
 	case time.Since(e.opened) >= s.opts.TxnTimeout-2*s.opts.EpochTimeout:
 		return TriggerAge, true
-	case time.Since(s.lastBarrier) >= max(s.interval, s.opts.EpochMinPause):
+	case s.dueIn() <= 0:
 		return TriggerInterval, false
 	default:
 		return "", false
@@ -94,11 +94,20 @@ func (s *source) untilDue() time.Duration {
 	if s.epoch.opened.IsZero() {
 		return idlePoll
 	}
-	d := max(s.interval, s.opts.EpochMinPause) - time.Since(s.lastBarrier)
+	d := s.dueIn()
 	if d <= 0 { // due already: the opening of the gate wakes us
 		return idlePoll
 	}
 	return min(d, idlePoll)
+}
+
+// dueIn is the time until the interval and the pause after the last commit are over.
+func (s *source) dueIn() time.Duration {
+	d := s.interval - time.Since(s.lastBarrier)
+	if s.opts.EpochMinPause > 0 {
+		d = max(d, s.opts.EpochMinPause-time.Since(time.Unix(0, s.lastEnd.Load())))
+	}
+	return d
 }
 
 // pause waits without polling until something has changed.

@@ -343,25 +343,33 @@ func TestReady(t *testing.T) {
 		play func(b *board, c *handClock)
 		want string
 	}{
-		{"at the start", func(_ *board, c *handClock) { c.pass(1240 * time.Millisecond) },
-			"[-]state failed: recovering for 1.2s\n[+]commit ok\n[+]poll ok"},
-		{"joining", func(b *board, _ *handClock) { b.enter(StateJoining) },
-			"[-]state failed: joining for 0s\n[+]commit ok\n[+]poll ok"},
+		{
+			"at the start", func(_ *board, c *handClock) { c.pass(1240 * time.Millisecond) },
+			"[-]state failed: recovering for 1.2s\n[+]commit ok\n[+]poll ok",
+		},
+		{
+			"joining", func(b *board, _ *handClock) { b.enter(StateJoining) },
+			"[-]state failed: joining for 0s\n[+]commit ok\n[+]poll ok",
+		},
 		{"running", func(b *board, _ *handClock) {
 			b.enter(StateRunning)
 			b.assign(map[string][]int32{"t": {0}})
 		}, fine},
 		{"standing by with nothing assigned", func(b *board, _ *handClock) { b.enter(StateRunning) }, fine},
-		{"stopping", func(b *board, _ *handClock) { b.enter(StateRunning); b.enter(StateStopping) },
-			"[-]state failed: stopping for 0s\n[+]commit ok\n[+]poll ok"},
+		{
+			"stopping", func(b *board, _ *handClock) { b.enter(StateRunning); b.enter(StateStopping) },
+			"[-]state failed: stopping for 0s\n[+]commit ok\n[+]poll ok",
+		},
 		{"recovering says why", func(b *board, c *handClock) {
 			b.enter(StateRunning)
 			b.failed(broken)
 			b.enter(StateRecovering)
 			c.pass(2 * time.Second)
 		}, "[-]state failed: recovering for 2s, last error: epoch in doubt: commit epoch 4: timed out\n[+]commit ok\n[+]poll ok"},
-		{"stopped does not repeat an old error", func(b *board, _ *handClock) { b.failed(broken); b.enter(StateStopped) },
-			"[-]state failed: stopped for 0s\n[+]commit ok\n[+]poll ok"},
+		{
+			"stopped does not repeat an old error", func(b *board, _ *handClock) { b.failed(broken); b.enter(StateStopped) },
+			"[-]state failed: stopped for 0s\n[+]commit ok\n[+]poll ok",
+		},
 		{"one failure, running again at once", func(b *board, c *handClock) {
 			b.failed(broken)
 			b.enter(StateRunning)

@@ -83,7 +83,7 @@ func Main(c Context) int {
 	if err == nil {
 		return exitOK
 	}
-	if silent := (quietError)(nil); !errors.As(err, &silent) || !silent.Quiet() {
+	if silent := quietError(nil); !errors.As(err, &silent) || !silent.Quiet() {
 		fmt.Fprintf(c.Stderr, "eosbridge: %v\n", err)
 	}
 	return exitCode(err)

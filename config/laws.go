@@ -273,8 +273,8 @@ func (b *Bridge) obeyIdentity(r *report) {
 	}
 }
 
-// maxMillis is the longest duration that Kafka's protocol carries, in milliseconds.
-const maxMillis = math.MaxInt32 * time.Millisecond
+// longestTimeout is the longest duration that Kafka's protocol carries, in milliseconds.
+const longestTimeout = math.MaxInt32 * time.Millisecond
 
 func (b *Bridge) obeyRanges(r *report) {
 	for _, s := range []struct {
@@ -291,8 +291,8 @@ func (b *Bridge) obeyRanges(r *report) {
 		{"BRIDGE_STOP_TIMEOUT", b.StopTimeout, 0},
 		{"BRIDGE_RESTART_MAX_DELAY", b.RestartMaxDelay, time.Millisecond},
 	} {
-		if r.usable(s.name) && (s.value < s.least || s.value > maxMillis) {
-			r.add(s.name, "%q is out of range: use %s to %s", durationText(s.value), durationText(s.least), durationText(maxMillis))
+		if r.usable(s.name) && (s.value < s.least || s.value > longestTimeout) {
+			r.add(s.name, "%q is out of range: use %s to %s", durationText(s.value), durationText(s.least), durationText(longestTimeout))
 		}
 	}
 	for _, s := range []struct {

@@ -58,9 +58,9 @@ func (s Start) String() string {
 		return ""
 	case StartTime:
 		return s.At.Format(time.RFC3339Nano)
-	default:
-		return s.Kind.String()
+	case StartEarliest, StartLatest:
 	}
+	return s.Kind.String()
 }
 
 // ParseStart reads the empty string (unset), "earliest", "latest" or a time as of RFC 3339 from 1970 on.

@@ -136,8 +136,15 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1},
-		{"abc", "ac", 1}, {"ac", "abc", 1}, {"abcd", "badc", 3}, {"kitten", "sitting", 3},
+		{"", "", 0},
+		{"", "abc", 3},
+		{"abc", "", 3},
+		{"abc", "abc", 0},
+		{"abc", "abd", 1},
+		{"abc", "ac", 1},
+		{"ac", "abc", 1},
+		{"abcd", "badc", 3},
+		{"kitten", "sitting", 3},
 	} {
 		if got := editDistance(test.a, test.b); got != test.want {
 			t.Errorf("from %q to %q: %d, want %d", test.a, test.b, got, test.want)

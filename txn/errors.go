@@ -69,25 +69,31 @@ const (
 	CallGroup               // JoinGroup, Heartbeat, ConsumerGroupHeartbeat, OffsetFetch
 )
 
-var callNames = [...]string{"init producer id", "produce", "txn offset commit", "end txn", "offset commit", "fetch", "group"}
-
-func (c Call) String() string { return callNames[c] }
+func (c Call) String() string {
+	return [...]string{"init producer id", "produce", "txn offset commit", "end txn", "offset commit", "fetch", "group"}[c]
+}
 
 // denied holds the codes that an ACL or a credential mends, never a restart.
-var denied = []error{
-	kerr.TransactionalIDAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed,
-	kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.IllegalSaslState,
-	kerr.UnsupportedSaslMechanism,
+func denied() []error {
+	return []error{
+		kerr.TransactionalIDAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed,
+		kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.IllegalSaslState,
+		kerr.UnsupportedSaslMechanism,
+	}
 }
 
 // refused holds the codes by which a broker refuses one record for good: the same record fails again.
-var refused = []error{
-	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
-	kerr.PolicyViolation, kerr.CorruptMessage,
+func refused() []error {
+	return []error{
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
+		kerr.PolicyViolation, kerr.CorruptMessage,
+	}
 }
 
 // truncated holds the codes by which a fetch learns that its position means nothing any more.
-var truncated = []error{kerr.OffsetOutOfRange, kerr.UnknownTopicID, kerr.InconsistentTopicID}
+func truncated() []error {
+	return []error{kerr.OffsetOutOfRange, kerr.UnknownTopicID, kerr.InconsistentTopicID}
+}
 
 func is(err error, targets []error) bool {
 	for _, t := range targets {
@@ -99,10 +105,10 @@ func is(err error, targets []error) bool {
 }
 
 // Refused reports whether a broker refused a record in a way that a replay would only repeat.
-func Refused(err error) bool { return is(err, refused) }
+func Refused(err error) bool { return is(err, refused()) }
 
 // Denied reports whether access was denied.
-func Denied(err error) bool { return is(err, denied) }
+func Denied(err error) bool { return is(err, denied()) }
 
 // Unreachable reports whether err says that no broker answered at all, as while a cluster is down: such a
 // failure never counts against the limit of restarts.
@@ -133,7 +139,7 @@ func Classify(call Call, err error) error {
 		return &FatalError{Status: StatusConfig, Err: fmt.Errorf("%s: the cluster does not support it: %w", call, err)}
 	case call == CallInit && errors.Is(err, kerr.InvalidTransactionTimeout):
 		return &FatalError{Status: StatusConfig, Err: fmt.Errorf("%s: the transaction timeout exceeds the broker's transaction.max.timeout.ms: %w", call, err)}
-	case call == CallFetch && is(err, truncated):
+	case call == CallFetch && is(err, truncated()):
 		return &FatalError{Status: StatusFailure, Err: fmt.Errorf("%s: what the position points at is gone: %w", call, err)}
 	case inDoubt(call, err):
 		return fmt.Errorf("%w: %s: %w", ErrInDoubt, call, err)
@@ -144,10 +150,12 @@ func Classify(call Call, err error) error {
 
 // doubtful holds the codes by which another process, or the broker's own timeout, may have ended our transaction
 // or our membership: what became of the epoch is for the broker to say.
-var doubtful = []error{
-	kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping, kerr.UnknownProducerID,
-	kerr.InvalidTxnState, kerr.TransactionCoordinatorFenced, kerr.IllegalGeneration, kerr.UnknownMemberID,
-	kerr.FencedMemberEpoch, kerr.StaleMemberEpoch, kerr.FencedInstanceID,
+func doubtful() []error {
+	return []error{
+		kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidProducerIDMapping, kerr.UnknownProducerID,
+		kerr.InvalidTxnState, kerr.TransactionCoordinatorFenced, kerr.IllegalGeneration, kerr.UnknownMemberID,
+		kerr.FencedMemberEpoch, kerr.StaleMemberEpoch, kerr.FencedInstanceID,
+	}
 }
 
 // inDoubt holds for those codes, and for what a request may have done although it failed. Until EndTxn is sent
@@ -155,7 +163,7 @@ var doubtful = []error{
 // behind it that could undo it.
 func inDoubt(call Call, err error) bool {
 	switch {
-	case is(err, doubtful):
+	case is(err, doubtful()):
 		return true
 	case call == CallProduce:
 		return errors.Is(err, kerr.OutOfOrderSequenceNumber)

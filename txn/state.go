@@ -14,9 +14,9 @@ const (
 	StateFailed                 // aborted, or in doubt: discard
 )
 
-var stateNames = [...]string{"ready", "open", "flushed", "prepared", "committed", "failed"}
-
-func (s State) String() string { return stateNames[s] }
+func (s State) String() string {
+	return [...]string{"ready", "open", "flushed", "prepared", "committed", "failed"}[s]
+}
 
 // Event is what moves a slot from one state to the next.
 type Event int
@@ -32,9 +32,9 @@ const (
 	EventFail                 // anything else
 )
 
-var eventNames = [...]string{"begin", "flush", "carry", "offsets", "end", "renew", "fail"}
-
-func (e Event) String() string { return eventNames[e] }
+func (e Event) String() string {
+	return [...]string{"begin", "flush", "carry", "offsets", "end", "renew", "fail"}[e]
+}
 
 // transitions is the whole protocol of a slot: what it does not list is a bug.
 var transitions = map[State]map[Event]State{ //nolint:gochecknoglobals // the protocol's one table

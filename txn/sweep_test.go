@@ -33,8 +33,10 @@ type sweepBed struct {
 
 func newSweepBed(t *testing.T, opts ...kfake.Opt) *sweepBed {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3), kfake.SeedTopics(4, "in", "out"),
-		kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "100"})}, opts...)...)
+	c, err := kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(3), kfake.SeedTopics(4, "in", "out"),
+		kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "100"}),
+	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -238,8 +238,11 @@ func (c *Checker) Compare(during *Checker) Verdict {
 	v := c.Final()
 	early := during.SoFar()
 	for _, pair := range [][2]*Finding{
-		{&v.Duplicated, &early.Duplicated}, {&v.OutOfOrder, &early.OutOfOrder},
-		{&v.Altered, &early.Altered}, {&v.Foreign, &early.Foreign}, {&v.Misplaced, &early.Misplaced},
+		{&v.Duplicated, &early.Duplicated},
+		{&v.OutOfOrder, &early.OutOfOrder},
+		{&v.Altered, &early.Altered},
+		{&v.Foreign, &early.Foreign},
+		{&v.Misplaced, &early.Misplaced},
 	} {
 		if pair[1].Count > pair[0].Count {
 			*pair[0] = *pair[1]

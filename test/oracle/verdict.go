@@ -43,9 +43,14 @@ type namedFinding struct {
 
 func (v Verdict) findings() []namedFinding {
 	return []namedFinding{
-		{"duplicated", v.Duplicated}, {"lost", v.Lost}, {"out of order", v.OutOfOrder},
-		{"altered", v.Altered}, {"foreign", v.Foreign}, {"misplaced", v.Misplaced},
-		{"withdrawn", v.Withdrawn}, {"late", v.Late},
+		{"duplicated", v.Duplicated},
+		{"lost", v.Lost},
+		{"out of order", v.OutOfOrder},
+		{"altered", v.Altered},
+		{"foreign", v.Foreign},
+		{"misplaced", v.Misplaced},
+		{"withdrawn", v.Withdrawn},
+		{"late", v.Late},
 	}
 }
 
