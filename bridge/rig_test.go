@@ -252,6 +252,12 @@ func (r *running) outcomes() map[string]int {
 	return n
 }
 
+// holds answers how many partitions are assigned.
+func (r *running) holds() int {
+	s := r.board.snapshot()
+	return s.assignedPartitions()
+}
+
 func (r *running) restarts() int64 { return r.board.snapshot().Restarts.Total }
 
 // patience is how long a test waits for something that must happen; fake time in a bubble.
@@ -280,12 +286,11 @@ func (w *world) pass(d time.Duration) {
 	<-timer.C
 }
 
-// running waits until the bridge is a member with the number of partitions.
+// assigned waits until the bridge is a member with the number of partitions.
 func (w *world) assigned(r *running, partitions int) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("%s runs with %d partitions", r.opts.Instance, partitions), func() bool {
-		s := r.board.snapshot()
-		return s.State == StateRunning && s.assignedPartitions() == partitions
+		return r.board.snapshot().State == StateRunning && r.holds() == partitions
 	})
 }
 

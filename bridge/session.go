@@ -47,6 +47,7 @@ type session struct {
 	assigned assignment
 	wake     *wake
 
+	reason   atomic.Pointer[error]            // what the group said when it ended
 	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
 	closing  atomic.Bool                      // the consumer is being closed: callbacks have nothing left to do
 	stopping atomic.Bool                      // in order: no more input
@@ -261,17 +262,20 @@ func (s *session) build() {
 // close ends the session's clients. A failure decides what the next session must learn from the broker.
 func (s *session) close(ctx context.Context, err error) error {
 	s.closing.Store(true)
-	stopping := s.stopping.Load() || errors.Is(err, txn.ErrFatal)
 	if member, _ := s.cl.GroupMetadata(); member != "" {
 		s.member = member
 	}
+	s.fail(err)
+	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
+	if reason := s.reason.Load(); reason != nil && errors.Is(err, errLost) {
+		err = *reason // the callbacks have ended: it has come, if there is one
+	}
+	stopping := s.stopping.Load() || errors.Is(err, txn.ErrFatal)
 	if err != nil && stopping {
 		courtesy, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		s.sink.Abort(courtesy)
 		cancel()
 	}
-	s.fail(err)
-	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
 	closeWithin(10*time.Second, s.sink.Close)
 	s.board.assign(nil)
 	s.board.openTxn(time.Time{})
@@ -314,14 +318,15 @@ func (s *session) credential() txn.Credential {
 // OnGroupManageError implements kgo.HookGroupManageError: kgo calls it after OnPartitionsLost has returned.
 func (s *session) OnGroupManageError(err error) {
 	switch {
-	case txn.Denied(err):
-		s.fail(txn.Classify(txn.CallGroup, err))
-	case errors.Is(err, kerr.UnreleasedInstanceID) && s.Bridge.epoch > 0:
+	case errors.Is(err, kerr.UnreleasedInstanceID) && s.begun > 0:
 		// At a later join than our first the name is held by a process that came after us.
-		s.fail(fmt.Errorf("%w: instance %q of group %q is held by another process: %w", txn.ErrFenced, s.opts.Instance, s.opts.Group, err))
-	default:
-		s.fail(txn.Classify(txn.CallGroup, fmt.Errorf("group %s: %w", s.opts.Group, err)))
+		err = fmt.Errorf("%w: instance %q of group %q is held by another process: %w", txn.ErrFenced, s.opts.Instance, s.opts.Group, err)
+	case !txn.Denied(err):
+		err = fmt.Errorf("group %s: %w", s.opts.Group, err)
 	}
+	err = txn.Classify(txn.CallGroup, err)
+	s.reason.CompareAndSwap(nil, &err)
+	s.fail(err)
 }
 
 // flight counts the epochs between their barrier and the end of their commit.

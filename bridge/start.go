@@ -74,9 +74,14 @@ func (s *session) inputs(ctx context.Context) (kadm.TopicDetails, error) {
 	if err != nil {
 		return nil, txn.Classify(txn.CallFetch, fmt.Errorf("list topics: %w", err))
 	}
-	out := s.outputs(topics.Names())
-	for name, d := range topics {
-		if d.IsInternal || !s.opts.Pattern.MatchString(name) || out[name] {
+	// The rule of excluded, so that we look at the same topics as the consumer.
+	var never []*regexp.Regexp
+	for _, pattern := range s.excluded() {
+		never = append(never, regexp.MustCompile(pattern))
+	}
+	for name := range topics {
+		matches := func(r *regexp.Regexp) bool { return r.MatchString(name) }
+		if !matches(s.opts.Pattern) || slices.ContainsFunc(never, matches) {
 			delete(topics, name)
 		}
 	}
