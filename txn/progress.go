@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,12 +74,12 @@ const retryPause = 20 * time.Millisecond // the pause that Kafka's producers mak
 // attempts sends until an answer is final. once forbids a second look-up, for the plain commit.
 func (g *groupProgress) attempts(ctx context.Context, cred Credential, once bool, send func(node int32, cred Credential) error) error {
 	repeated := false
+	var notYet error // the last answer that was not final
 	for {
 		node, err := g.coordinator(ctx)
-		if err != nil {
-			return err
+		if err == nil {
+			err = send(node, cred)
 		}
-		err = send(node, cred)
 		switch {
 		case err == nil:
 			return nil
@@ -91,9 +92,13 @@ func (g *groupProgress) attempts(ctx context.Context, cred Credential, once bool
 			continue
 		case !again(err) || once:
 			g.forget()
+			if notYet != nil && ctx.Err() != nil {
+				return fmt.Errorf("%w, after %w", err, notYet) // the reason why the deadline was reached
+			}
 			return err
 		}
 		g.forget()
+		notYet = err
 		timer := time.NewTimer(retryPause)
 		select {
 		case <-ctx.Done():
@@ -120,9 +125,11 @@ func (g *groupProgress) sendInTxn(ctx context.Context, s *slot, version int16, c
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = s.id.String(), g.group, pid, epoch
 	req.InstanceID = &g.instance
+	names := map[[16]byte]string{} // newer answers name a topic by its id alone
 	byTopic(cp.Positions, func(topic string, tps []offsets.TopicPartition) {
 		t := kmsg.NewTxnOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = topic, g.topicID(topic)
+		names[t.TopicID] = topic
 		for _, tp := range tps {
 			p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 			pos := cp.Positions[tp]
@@ -140,7 +147,7 @@ func (g *groupProgress) sendInTxn(ctx context.Context, s *slot, version int16, c
 		return eachCode(func(yield func(topic string, partition int32, code int16)) {
 			for _, t := range resp.Topics {
 				for _, p := range t.Partitions {
-					yield(t.Topic, p.Partition, p.ErrorCode)
+					yield(cmp.Or(t.Topic, names[t.TopicID]), p.Partition, p.ErrorCode)
 				}
 			}
 		})
@@ -181,9 +188,11 @@ func (g *groupProgress) commitPlain(ctx context.Context, via *kgo.Client, p offs
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group = g.group
 	req.InstanceID = &g.instance
+	names := map[[16]byte]string{}
 	byTopic(p, func(topic string, tps []offsets.TopicPartition) {
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.TopicID = topic, g.topicID(topic)
+		names[t.TopicID] = topic
 		for _, tp := range tps {
 			rp := kmsg.NewOffsetCommitRequestTopicPartition()
 			rp.Partition, rp.Offset, rp.LeaderEpoch = tp.Partition, p[tp].Offset, p[tp].LeaderEpoch
@@ -200,7 +209,7 @@ func (g *groupProgress) commitPlain(ctx context.Context, via *kgo.Client, p offs
 		return eachCode(func(yield func(topic string, partition int32, code int16)) {
 			for _, t := range resp.Topics {
 				for _, rp := range t.Partitions {
-					yield(t.Topic, rp.Partition, rp.ErrorCode)
+					yield(cmp.Or(t.Topic, names[t.TopicID]), rp.Partition, rp.ErrorCode)
 				}
 			}
 		})
