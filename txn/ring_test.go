@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -238,30 +236,6 @@ func TestBeginBeforeFlush(t *testing.T) {
 	expectBroken(t, r.Begin(b.ctx, 2), "epoch 2", "epoch 1")
 }
 
-// Invariant 4: a record that comes after PreCommit is acknowledged by nobody; the epoch must not be committed.
-func TestProduceAfterFlush(t *testing.T) {
-	b := newBed(t)
-	r := b.open()
-	if err := b.precommit(r, 1, "in time"); err != nil {
-		t.Fatal(err)
-	}
-	arrived, release := b.hold(kmsg.Produce)
-	done := make(chan struct{})
-	r.Produce(b.ctx, 1, outputs("late"), func(*kgo.Record, error) { close(done) })
-	b.await(arrived)
-	_, err := r.Commit(b.ctx, Checkpoint{Epoch: 1, Positions: at(1), Credential: outsider()})
-	expectBroken(t, err, "app.me.1", "1 of 2")
-	release()
-	b.await(done)
-	if got := b.requests(kmsg.EndTxn); len(got) != 0 {
-		t.Errorf("%d EndTxn requests", len(got))
-	}
-	r.Close()
-	b.open()
-	b.expectPositions()
-	b.expectOutput()
-}
-
 // Invariant 8: an epoch without output opens no transaction; its positions are committed by the next one.
 func TestEpochWithoutOutput(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
@@ -343,100 +317,6 @@ func TestForget(t *testing.T) {
 	b.expectPositions(-1, 20)
 }
 
-// Invariant 4: kgo would commit a transaction of which a record failed. The failed record is named, the epoch is
-// never committed, whoever asks for it.
-func TestFailedRecord(t *testing.T) {
-	for name, c := range map[string]struct {
-		records func() []*kgo.Record
-		fault   *kfake.Fault
-		want    error
-		where   string
-	}{
-		"too large for the client": {
-			records: func() []*kgo.Record {
-				records := outputs("good 1", "good 2", "bad", "good 3")
-				records[2].Value = make([]byte, 2<<20)
-				return records
-			},
-			want: kerr.MessageTooLarge, where: "topic out partition 2",
-		},
-		"refused by the broker": {
-			records: func() []*kgo.Record { return outputs("good 1", "bad", "good 2") },
-			fault:   &kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Partitions: []int32{1}, Err: kerr.InvalidRecord},
-			want:    kerr.InvalidRecord, where: "topic out partition 1",
-		},
-		"alone in its piece": {
-			records: func() []*kgo.Record { return outputs("bad") },
-			fault:   &kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Partitions: []int32{0}, Err: kerr.InvalidRecord},
-			want:    kerr.InvalidRecord, where: "topic out partition 0",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBed(t)
-			r := b.open()
-			if c.fault != nil {
-				b.Fault(*c.fault)
-			}
-			if err := r.Begin(b.ctx, 1); err != nil {
-				t.Fatal(err)
-			}
-			records := c.records()
-			// In several pieces, as lanes do: one is whole, and acknowledged.
-			done := make(chan error, 2)
-			hand := func(records []*kgo.Record) {
-				r.Produce(b.ctx, 1, records, func(failed *kgo.Record, err error) {
-					if (failed == nil) != (err == nil) {
-						t.Errorf("done with %v, %v", failed, err)
-					}
-					done <- err
-				})
-			}
-			hand(records)
-			hand([]*kgo.Record{{Topic: "out", Partition: 3, Value: []byte("good 4")}})
-			err := r.PreCommit(b.ctx, 1)
-			expectClass(t, err, ErrAborted)
-			if !errors.Is(err, c.want) || !Refused(err) || !strings.Contains(err.Error(), c.where) {
-				t.Errorf("pre-commit: %v, want %v of %s", err, c.want, c.where)
-			}
-			if first, second := <-done, <-done; (first == nil) == (second == nil) {
-				t.Errorf("the pieces are done with %v and %v", first, second)
-			}
-			_, err = r.Commit(b.ctx, Checkpoint{Epoch: 1, Positions: at(1), Credential: outsider()})
-			expectBroken(t, err, "epoch 1")
-			b.expectCount(kmsg.TxnOffsetCommit, 0)
-			b.expectCount(kmsg.EndTxn, 0)
-			r.Close()
-			b.open()
-			b.expectPositions()
-			b.expectOutput()
-		})
-	}
-}
-
-// Invariant 9: a flush that waits for a broker that is away ends with its deadline.
-func TestFlushDeadline(t *testing.T) {
-	b := newBed(t)
-	r := b.open()
-	_, release := b.hold(kmsg.Produce)
-	if err := r.Begin(b.ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	r.Produce(b.ctx, 1, outputs("x"), func(*kgo.Record, error) { close(done) })
-	ctx, cancel := context.WithTimeout(b.ctx, 50*time.Millisecond)
-	defer cancel()
-	err := r.PreCommit(ctx, 1)
-	expectClass(t, err, ErrAborted)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("pre-commit: %v", err)
-	}
-	release()
-	b.await(done)
-	_, err = r.Commit(b.ctx, Checkpoint{Epoch: 1, Positions: at(1), Credential: outsider()})
-	expectBroken(t, err, "epoch 1")
-	b.expectCount(kmsg.EndTxn, 0)
-}
-
 // Begin waits for its slot, no longer than its context.
 func TestBeginWaits(t *testing.T) {
 	b := newBed(t)
@@ -506,43 +386,6 @@ func TestOpenSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(false, time.Time{}, time.Time{})
-}
-
-// Concurrent lanes: every record is counted, none is missed.
-func TestProduceByManyLanes(t *testing.T) {
-	b := newBed(t)
-	r := b.open()
-	var want []string
-	for n := Epoch(1); n <= 6; n++ {
-		if err := r.Begin(b.ctx, n); err != nil {
-			t.Fatal(err)
-		}
-		lanes := make(chan struct{})
-		for lane := range 4 {
-			var values []string
-			for i := range 25 {
-				values = append(values, fmt.Sprintf("%d/%d/%d", n, lane, i))
-			}
-			want = append(want, values...)
-			go func() { // four answers are awaited below
-				for _, v := range values {
-					r.Produce(b.ctx, n, []*kgo.Record{{Topic: "out", Partition: int32(lane), Value: []byte(v)}}, func(*kgo.Record, error) {})
-				}
-				lanes <- struct{}{}
-			}()
-		}
-		for range 4 {
-			<-lanes
-		}
-		if err := r.PreCommit(b.ctx, n); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Commit(b.ctx, Checkpoint{Epoch: n, Positions: at(int64(100 * n)), Credential: outsider()}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b.expectPositions(600)
-	b.expectOutput(want...)
 }
 
 // The options of a slot come last and override what the caller says, for they carry the protocol (invariants 9, 14).
