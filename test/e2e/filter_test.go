@@ -45,10 +45,9 @@ func TestAllFilteredOut(t *testing.T) {
 // TestFilteredUnderKills mixes epochs with and without output under kills.
 func TestFilteredUnderKills(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
-		r := newRig(t, c, plan{
+		killedRun(t, c, plan{
 			in: 2, out: 3, form: keepBlocks,
 			settings: map[string]string{"BRIDGE_TRANSFORM": "filter_header(keep=yes)"},
-		})
-		killedRun(t, r, size[int64](8_000, 50_000), size(6, 20))
+		}, size[int64](8_000, 50_000), size(6, 20))
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/eosbridge/eosbridge/test/kafka"
 )
 
@@ -14,11 +16,28 @@ import (
 // in its life, the others after a commit, at a random step of an epoch.
 type killer struct {
 	rng   *rand.Rand
+	proxy *Proxy // between the bridge and the broker
 	kills int
-	hits  map[string]int // by the last step that the log shows
+	steps map[string]int // by the last step that the log shows
+	wire  map[string]int // by the request whose outcome the bridge did not know yet
 }
 
-func newKiller(rng *rand.Rand) *killer { return &killer{rng: rng, hits: make(map[string]int)} }
+func newKiller(rng *rand.Rand, proxy *Proxy) *killer {
+	return &killer{rng: rng, proxy: proxy, steps: make(map[string]int), wire: make(map[string]int)}
+}
+
+// onTheWire are the protocol's requests, the later ones first.
+var onTheWire = []kmsg.Key{kmsg.EndTxn, kmsg.TxnOffsetCommit, kmsg.AddOffsetsToTxn, kmsg.Produce, kmsg.InitProducerID}
+
+// inFlight is the latest of the protocol's requests that has no answer yet.
+func (k *killer) inFlight() string {
+	for _, key := range onTheWire {
+		if k.proxy.InFlight(key) {
+			return key.Name()
+		}
+	}
+	return "none"
+}
 
 // kill waits for the planned moment of the process's life and ends it.
 func (k *killer) kill(t *testing.T, p *Process) {
@@ -28,8 +47,9 @@ func (k *killer) kill(t *testing.T, p *Process) {
 	} else {
 		k.late(t, p)
 	}
+	k.wire[k.inFlight()]++
 	kill(t, p)
-	k.hits[p.Log.LastStep()]++
+	k.steps[p.Log.LastStep()]++
 	k.kills++
 }
 
@@ -39,8 +59,9 @@ func (k *killer) early(t *testing.T, p *Process) {
 	pause(t, time.Until(p.Started.Add(between(k.rng, 30*time.Millisecond, 900*time.Millisecond))))
 }
 
-// late waits for up to three commits and then for a random step of the epoch
-// after, and strikes there, or up to 3 ms later.
+// late waits for up to three commits and then for a random moment of the epochs
+// after: a step in the log, or one of the two decisive requests on its way. It
+// strikes there, or a little later.
 func (k *killer) late(t *testing.T, p *Process) {
 	t.Helper()
 	mark := 0
@@ -48,33 +69,51 @@ func (k *killer) late(t *testing.T, p *Process) {
 		awaitCommit(t, p, mark)
 		mark = p.Log.Len()
 	}
-	step := Steps[k.rng.IntN(len(Steps))]
-	await(t, p, mark, step, Message(step))
+	switch n := k.rng.IntN(len(Steps) + 4); {
+	case n < len(Steps):
+		await(t, p, mark, Steps[n], Message(Steps[n]))
+	default:
+		select {
+		case <-k.proxy.Next(onTheWire[n%2]): // EndTxn, TxnOffsetCommit
+		case <-p.Exited():
+		case <-within(t, patience).Done():
+			t.Fatalf("no %s was sent", onTheWire[n%2].Name())
+		}
+	}
 	if k.rng.IntN(2) == 0 {
-		pause(t, between(k.rng, 0, 3*time.Millisecond))
+		pause(t, between(k.rng, 0, 2*distance))
 	}
 }
 
 // String says how many kills hit each step.
 func (k *killer) String() string {
-	parts := []string{fmt.Sprintf("%d kills, by the last step in the log:", k.kills)}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d kills; last step in the log:", k.kills)
 	for _, step := range append([]string{StepNone}, Steps...) {
-		parts = append(parts, fmt.Sprintf("%q %d", step, k.hits[step]))
+		fmt.Fprintf(&text, " %q %d,", step, k.steps[step])
 	}
-	return strings.Join(parts, " ")
+	text.WriteString(" request in flight:")
+	for _, key := range onTheWire {
+		fmt.Fprintf(&text, " %s %d,", key.Name(), k.wire[key.Name()])
+	}
+	fmt.Fprintf(&text, " none %d", k.wire["none"])
+	return text.String()
 }
 
-// distant puts 5 ms between the bridge and its broker: on loopback a step of the
-// protocol takes less time than a signal, and no kill would hit it.
-func distant(t *testing.T, c *kafka.Cluster) (address string) {
+// distance is how long each answer takes to the bridge.
+const distance = 5 * time.Millisecond
+
+// distant puts a network between the bridge and its broker: on loopback a step
+// of the protocol takes less time than a signal, and no kill would hit it.
+func distant(t *testing.T, c *kafka.Cluster) *Proxy {
 	t.Helper()
 	proxy, err := StartProxy(c.Bootstrap())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	proxy.SetDelay(5 * time.Millisecond)
-	return proxy.Addr()
+	proxy.SetDelay(distance)
+	return proxy
 }
 
 // TestKill is Kafka's own bar for exactly-once, with more kills: keyed records
@@ -82,8 +121,7 @@ func distant(t *testing.T, c *kafka.Cluster) (address string) {
 // and again, one reader from the start and one at the end.
 func TestKill(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
-		r := newRig(t, c, plan{in: 2, out: 3, address: distant(t, c)})
-		killedRun(t, r, size[int64](12_000, 100_000), size(8, 20))
+		killedRun(t, c, plan{in: 2, out: 3}, size[int64](12_000, 100_000), size(8, 20))
 	})
 }
 
@@ -91,16 +129,18 @@ func TestKill(t *testing.T) {
 // input, in its order.
 func TestKillOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
-		r := newRig(t, c, plan{in: 1, out: 1, preserve: true, address: distant(t, c)})
-		killedRun(t, r, size[int64](6_000, 33_333), size(6, 20))
+		killedRun(t, c, plan{in: 1, out: 1, preserve: true}, size[int64](6_000, 33_333), size(6, 20))
 	})
 }
 
 // killedRun feeds at least so many records while the bridge is killed at least
 // so many times, and then wants everything exact.
-func killedRun(t *testing.T, r *rig, records int64, kills int) {
+func killedRun(t *testing.T, c *kafka.Cluster, p plan, records int64, kills int) {
 	t.Helper()
-	k := newKiller(seeded(t))
+	proxy := distant(t, c)
+	p.address = proxy.Addr()
+	r := newRig(t, c, p)
+	k := newKiller(seeded(t), proxy)
 	feed := r.feed(t, 4000)
 	stopWatch := r.watched(t)
 	for k.kills < kills || r.input.Acked() < records {

@@ -60,6 +60,10 @@ type Proxy struct {
 	seen  int // answers that fit the rule
 	hits  int // faults done under the present rule
 	delay time.Duration
+	// open counts, by connection and key, requests that went to the broker and
+	// whose answer the client does not have yet.
+	open  map[net.Conn]map[int16]int
+	next  map[int16]chan struct{} // closed when a request of that key goes to the broker
 	conns map[net.Conn]struct{}
 }
 
@@ -69,7 +73,10 @@ func StartProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	p := &Proxy{target: target, ln: ln, conns: make(map[net.Conn]struct{})}
+	p := &Proxy{
+		target: target, ln: ln, conns: make(map[net.Conn]struct{}),
+		open: make(map[net.Conn]map[int16]int), next: make(map[int16]chan struct{}),
+	}
 	p.wg.Go(p.accept) // ended by Close
 	return p, nil
 }
@@ -93,6 +100,52 @@ func (p *Proxy) Set(rule *Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule, p.seen, p.hits = rule, 0, 0
+}
+
+// InFlight says whether a request of this kind is at the broker, or its answer
+// on the way: the client does not know its outcome.
+func (p *Proxy) InFlight(key kmsg.Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, counts := range p.open {
+		if counts[key.Int16()] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Next is closed when the next request of this kind goes to the broker.
+func (p *Proxy) Next(key kmsg.Key) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.next[key.Int16()]
+	if next == nil {
+		next = make(chan struct{})
+		p.next[key.Int16()] = next
+	}
+	return next
+}
+
+// asks notes that a request goes to the broker, answered that its answer has
+// reached the client.
+func (p *Proxy) asks(client net.Conn, key int16) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[client] == nil {
+		p.open[client] = make(map[int16]int)
+	}
+	p.open[client][key]++
+	if next := p.next[key]; next != nil {
+		close(next)
+		delete(p.next, key)
+	}
+}
+
+func (p *Proxy) answered(client net.Conn, key int16) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[client][key]--
 }
 
 // SetDelay holds back every answer for d from now on, as a network does: answers
@@ -152,6 +205,7 @@ func (p *Proxy) track(c net.Conn) func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.conns, c)
+		delete(p.open, c)
 	}
 }
 
@@ -180,6 +234,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		for answer := range arrived {
 			time.Sleep(time.Until(answer.due))
 			_, _ = client.Write(answer.frame) // a client that is gone is noticed by requests
+			p.answered(client, answer.key)
 		}
 	})
 	p.requests(client, broker, inFlight)
@@ -189,6 +244,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 
 // held is an answer on its way to the client.
 type held struct {
+	key   int16
 	frame []byte
 	due   time.Time
 }
@@ -206,6 +262,7 @@ func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- a
 			return
 		}
 		inFlight <- asked{key, version}
+		p.asks(client, key)
 		if _, err := broker.Write(frame); err != nil {
 			return
 		}
@@ -240,7 +297,7 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 		if err != nil {
 			panic(err) // a proxy that cannot read the protocol proves nothing
 		}
-		arrived <- held{frame, p.due()}
+		arrived <- held{a.key, frame, p.due()}
 	}
 }
 

@@ -100,8 +100,11 @@ func TestProxyFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			proxy.Set(&Rule{Key: kmsg.InitProducerID, Fault: fault, Every: 1, Times: 2})
-			for range 2 {
+			for i := range 2 {
 				_, err := initProducer(ctx, client)
+				for fault != UnknownError && proxy.Hits() == i {
+					_, err = initProducer(ctx, client) // the one before died with an old connection, unsent
+				}
 				if err == nil || errors.Is(err, kerr.UnknownServerError) != (fault == UnknownError) {
 					t.Errorf("got %v", err)
 				}
@@ -109,7 +112,13 @@ func TestProxyFaults(t *testing.T) {
 			if proxy.Hits() != 2 {
 				t.Errorf("%d hits, want 2", proxy.Hits())
 			}
-			after, err := initProducer(ctx, client)
+			// By another client: this one may still be burying its connection.
+			fresh, err := kgo.NewClient(kgo.SeedBrokers(proxy.Addr()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fresh.Close()
+			after, err := initProducer(ctx, fresh)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +164,8 @@ func TestProxyCounts(t *testing.T) {
 	}
 }
 
-// TestProxyDelays holds back answers, not one after the other. On kfake.
+// TestProxyDelays holds back an answer, and knows meanwhile that it is in flight.
+// On kfake.
 func TestProxyDelays(t *testing.T) {
 	proxy, client := proxied(t)
 	ctx := within(t, 20*time.Second)
@@ -164,8 +174,17 @@ func TestProxyDelays(t *testing.T) {
 	}
 	const delay = 50 * time.Millisecond
 	proxy.SetDelay(delay)
-	since := time.Now()
-	if err := client.Ping(ctx); err != nil {
+	if proxy.InFlight(kmsg.Metadata) {
+		t.Error("a request is in flight after its answer")
+	}
+	since, next := time.Now(), proxy.Next(kmsg.Metadata)
+	answered := make(chan error)
+	go func() { answered <- client.Ping(ctx) }()
+	<-next
+	if !proxy.InFlight(kmsg.Metadata) {
+		t.Error("no request is in flight before the answer")
+	}
+	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(since); took < delay {

@@ -75,36 +75,58 @@ func stopped(t *testing.T, p *Process) {
 	t.Logf("stopped in %v", took.Round(time.Millisecond))
 }
 
-// TestStopWithoutBroker asks a process to stop while no commit is answered: the
-// stop has its deadline, and what was open is repeated by whoever comes next.
+// TestStopWithoutBroker asks a process to stop while no commit is answered. The
+// stop has its deadline, and a second signal makes it shorter; what was open is
+// repeated by whoever comes next.
 func TestStopWithoutBroker(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
-		proxy, err := StartProxy(c.Bootstrap())
-		if err != nil {
-			t.Fatal(err)
+		for name, test := range map[string]struct {
+			timeout string
+			signals int
+		}{
+			"deadline":      {"3s", 1},
+			"second signal": {"60s", 2},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				proxy, err := StartProxy(c.Bootstrap())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer proxy.Close()
+				r := newRig(t, c, plan{in: 2, out: 3, address: proxy.Addr(), settings: map[string]string{"BRIDGE_STOP_TIMEOUT": test.timeout}})
+				feed := r.feed(t, 500)
+				p := r.start(t, "a")
+				awaitCommit(t, p, 0)
+				proxy.Set(&Rule{Key: kmsg.EndTxn, Fault: Swallow, Every: 1, Times: 1 << 30})
+				eventually(t, "a lost answer", func() bool { return proxy.Hits() > 0 })
+				mark := p.Log.Len()
+				since := time.Now()
+				for i := range test.signals {
+					if err := p.Terminate(); err != nil {
+						t.Fatal(err)
+					}
+					if i == 0 {
+						await(t, p, mark, "stopping", State("stopping"))
+					}
+				}
+				code, err := p.Wait(within(t, patience))
+				if err != nil {
+					t.Fatal(err)
+				}
+				took := time.Since(since).Round(time.Millisecond)
+				t.Logf("ended with status %d after %v", code, took)
+				if took > 10*time.Second {
+					t.Errorf("the stop took %v, far more than its deadline:\n%s", took, p.Log.Tail(12))
+				}
+				proxy.Set(nil)
+				feed.finish(t)
+				p = r.start(t, "a")
+				awaitRunning(t, p)
+				r.exact(t)
+				stop(t, p)
+			})
 		}
-		defer proxy.Close()
-		r := newRig(t, c, plan{in: 2, out: 3, address: proxy.Addr(), settings: map[string]string{"BRIDGE_STOP_TIMEOUT": "3s"}})
-		feed := r.feed(t, 500)
-		p := r.start(t, "a")
-		awaitCommit(t, p, 0)
-		proxy.Set(&Rule{Key: kmsg.EndTxn, Fault: Swallow, Every: 1, Times: 1 << 30})
-		eventually(t, "a lost answer", func() bool { return proxy.Hits() > 0 })
-		if err := p.Terminate(); err != nil {
-			t.Fatal(err)
-		}
-		since := time.Now()
-		code, err := p.Wait(within(t, patience))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("ended with status %d after %v\n%s", code, time.Since(since).Round(time.Millisecond), p.Log.Tail(12))
-		proxy.Set(nil)
-		feed.finish(t)
-		p = r.start(t, "a")
-		awaitRunning(t, p)
-		r.exact(t)
-		stop(t, p)
 	})
 }
 
