@@ -260,13 +260,28 @@ func outputs(values ...string) []*kgo.Record {
 	return records
 }
 
+// ignore is for tests that look at what PreCommit says.
+func ignore(*kgo.Record, error) {}
+
+// awaitReady waits until no client of the ring is being made anew, so that what a test does next meets none of it.
+func (b *bed) awaitReady(r *Ring) error {
+	r.renewals.Wait()
+	for i := range r.free {
+		err := <-r.free[i]
+		if r.free[i] <- err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // precommit takes an epoch to the end of PreCommit. No values: an epoch without output.
 func (b *bed) precommit(p Participant, n Epoch, values ...string) error {
 	if err := p.Begin(b.ctx, n); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	if len(values) > 0 {
-		p.Produce(b.ctx, n, outputs(values...), func(*kgo.Record, error) {})
+		p.Produce(b.ctx, n, outputs(values...), ignore)
 	}
 	if err := p.PreCommit(b.ctx, n); err != nil {
 		return fmt.Errorf("pre-commit: %w", err)

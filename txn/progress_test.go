@@ -252,7 +252,7 @@ func TestTxnOffsetCommitUnanswered(t *testing.T) {
 				defer cancel()
 				_, err := r.Commit(ctx, Checkpoint{Epoch: 1, Positions: at(10), Credential: outsider()})
 				expectClass(t, err, c.want)
-				if got := lost.hits.Load(); got != 1 {
+				if got := lost.Hits(); got != 1 {
 					t.Errorf("TxnOffsetCommit was sent %d times", got)
 				}
 				b.expectCount(kmsg.TxnOffsetCommit, c.seen)

@@ -129,7 +129,7 @@ func TestSettleUnanswered(t *testing.T) {
 			defer cancel()
 			settled, err := r.Settle(ctx, 0)
 			expectClass(t, err, ErrInDoubt)
-			if got := lost.hits.Load(); settled || got != 1 {
+			if got := lost.Hits(); settled || got != 1 {
 				t.Errorf("settled %t; sent %d times", settled, got)
 			}
 			b.expectCount(kmsg.OffsetCommit, c.seen)

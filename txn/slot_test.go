@@ -150,7 +150,7 @@ func TestProduceByManyLanes(t *testing.T) {
 			want = append(want, values...)
 			go func() { // four answers are awaited below
 				for _, v := range values {
-					r.Produce(b.ctx, n, []*kgo.Record{{Topic: "out", Partition: int32(lane), Value: []byte(v)}}, func(*kgo.Record, error) {})
+					r.Produce(b.ctx, n, []*kgo.Record{{Topic: "out", Partition: int32(lane), Value: []byte(v)}}, ignore)
 				}
 				lanes <- struct{}{}
 			}()

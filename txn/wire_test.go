@@ -47,6 +47,9 @@ type rule struct {
 
 const always = -1
 
+// Hits counts the requests that have met the rule.
+func (r *rule) Hits() int { return int(r.hits.Load()) }
+
 // lose applies a fate to the next n requests of a kind.
 func (w *wire) lose(key kmsg.Key, f fate, n int) *rule {
 	return w.add(&rule{key: key, fate: f, left: n})

@@ -1,0 +1,222 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// mishap is a way in which one step of a commit goes wrong.
+type mishap struct {
+	name string
+	key  kmsg.Key
+	do   func(b *bed) (hits func() int)
+	// short gives the commit a deadline, for steps that would wait longer than a test should.
+	short bool
+
+	// want is the class of the error, nil for success: the client tried again by itself, and may.
+	want error
+	// whole says that after the next fence all of the epoch is true; else nothing of it is.
+	whole bool
+	// at says which clusters have the step; the zero value is both.
+	at versions
+}
+
+type versions int
+
+const (
+	everywhere versions = iota
+	only2               // transaction.version 2
+	below               // no transaction.version
+)
+
+// answer changes the code of an answer after the broker has acted.
+func answer(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
+	return func(b *bed) func() int {
+		return b.wire.change(key, n, func(resp kmsg.Response) {
+			switch r := resp.(type) {
+			case *kmsg.EndTxnResponse:
+				r.ErrorCode = code.Code
+			case *kmsg.AddOffsetsToTxnResponse:
+				r.ErrorCode = code.Code
+			case *kmsg.TxnOffsetCommitResponse:
+				for i := range r.Topics {
+					for j := range r.Topics[i].Partitions {
+						r.Topics[i].Partitions[j].ErrorCode = code.Code
+					}
+				}
+			case *kmsg.ProduceResponse:
+				for i := range r.Topics {
+					for j := range r.Topics[i].Partitions {
+						r.Topics[i].Partitions[j].ErrorCode = code.Code
+					}
+				}
+			}
+		}).Hits
+	}
+}
+
+// refuse makes the broker refuse before it acts.
+func refuse(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
+	return func(b *bed) func() int {
+		f := kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n}
+		switch key {
+		case kmsg.EndTxn, kmsg.AddOffsetsToTxn:
+			f.TopLevel = true
+		case kmsg.TxnOffsetCommit:
+			f.Group = group
+		case kmsg.Produce:
+			f.Topic = "out"
+		}
+		return b.Fault(f).Hits
+	}
+}
+
+func lose(key kmsg.Key, f fate, n int) func(b *bed) func() int {
+	return func(b *bed) func() int { return b.wire.lose(key, f, n).Hits }
+}
+
+func nothing(*bed) func() int { return func() int { return 1 } }
+
+// mishaps are every step of an epoch × { not done, done but not acknowledged }. The client repeats by itself what is
+// idempotent (Produce, AddOffsetsToTxn, EndTxn); TxnOffsetCommit is never repeated without an answer.
+var mishaps = []mishap{
+	{name: "none", key: kmsg.Fetch, do: nothing, whole: true},
+
+	{name: "lost once", key: kmsg.Produce, do: lose(kmsg.Produce, cutBefore, 1), whole: true},
+	{name: "done, answer lost once", key: kmsg.Produce, do: lose(kmsg.Produce, cutAfter, 1), whole: true},
+	{name: "lost", key: kmsg.Produce, do: lose(kmsg.Produce, cutBefore, always), short: true, want: ErrAborted},
+	{name: "done, answer lost", key: kmsg.Produce, do: lose(kmsg.Produce, cutAfter, always), short: true, want: ErrAborted},
+	{name: "refused", key: kmsg.Produce, do: refuse(kmsg.Produce, 1, kerr.TransactionAbortable), want: ErrAborted},
+	{name: "fenced", key: kmsg.Produce, do: refuse(kmsg.Produce, 1, kerr.InvalidProducerEpoch), want: ErrInDoubt},
+	{name: "done, answered with an error", key: kmsg.Produce, do: answer(kmsg.Produce, 1, kerr.UnknownServerError), want: ErrAborted},
+	{name: "done, answered as out of order", key: kmsg.Produce, do: answer(kmsg.Produce, 1, kerr.OutOfOrderSequenceNumber), want: ErrInDoubt},
+
+	{name: "lost once", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutBefore, 1), at: below, whole: true},
+	{name: "done, answer lost once", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutAfter, 1), at: below, whole: true},
+	{name: "lost", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutBefore, always), at: below, want: ErrAborted},
+	{name: "done, answer lost", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutAfter, always), at: below, want: ErrAborted},
+	{name: "not yet", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 2, kerr.ConcurrentTransactions), at: below, whole: true},
+	{name: "refused", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 1, kerr.UnknownServerError), at: below, want: ErrAborted},
+	{name: "fenced", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 1, kerr.ProducerFenced), at: below, want: ErrInDoubt},
+	{name: "done, answered with an error", key: kmsg.AddOffsetsToTxn, do: answer(kmsg.AddOffsetsToTxn, 1, kerr.UnknownServerError), at: below, want: ErrAborted},
+
+	{name: "lost", key: kmsg.TxnOffsetCommit, do: lose(kmsg.TxnOffsetCommit, cutBefore, 1), want: ErrAborted},
+	{name: "done, answer lost", key: kmsg.TxnOffsetCommit, do: lose(kmsg.TxnOffsetCommit, cutAfter, 1), want: ErrAborted},
+	{name: "done, never answered", key: kmsg.TxnOffsetCommit, do: lose(kmsg.TxnOffsetCommit, swallow, always), short: true, want: ErrInDoubt},
+	{name: "not yet", key: kmsg.TxnOffsetCommit, do: refuse(kmsg.TxnOffsetCommit, 2, kerr.ConcurrentTransactions), whole: true},
+	{name: "refused", key: kmsg.TxnOffsetCommit, do: refuse(kmsg.TxnOffsetCommit, 1, kerr.UnknownMemberID), want: ErrInDoubt},
+	{name: "fenced", key: kmsg.TxnOffsetCommit, do: refuse(kmsg.TxnOffsetCommit, 1, kerr.ProducerFenced), want: ErrInDoubt},
+	{name: "done, answered with an error", key: kmsg.TxnOffsetCommit, do: answer(kmsg.TxnOffsetCommit, 1, kerr.UnknownServerError), want: ErrAborted},
+	{name: "done, answered as timed out", key: kmsg.TxnOffsetCommit, do: answer(kmsg.TxnOffsetCommit, 1, kerr.RequestTimedOut), want: ErrAborted},
+
+	{name: "lost once", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutBefore, 1), whole: true},
+	{name: "done, answer lost once", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutAfter, 1), whole: true},
+	{name: "lost", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutBefore, always), want: ErrInDoubt},
+	{name: "done, answer lost", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutAfter, always), want: ErrInDoubt, whole: true},
+	{name: "done, never answered", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, swallow, always), short: true, want: ErrInDoubt, whole: true},
+	{name: "not yet", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 2, kerr.ConcurrentTransactions), whole: true},
+	{name: "refused", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.InvalidTxnState), want: ErrInDoubt},
+	{name: "answered with an error", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.UnknownServerError), want: ErrInDoubt},
+	{name: "fenced", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.ProducerFenced), want: ErrInDoubt},
+	{name: "aborted by the broker", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.TransactionAbortable), want: ErrAborted},
+	{name: "denied", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.TransactionalIDAuthorizationFailed), want: ErrInDoubt},
+	{name: "done, answered with an error", key: kmsg.EndTxn, do: answer(kmsg.EndTxn, 1, kerr.UnknownServerError), want: ErrInDoubt, whole: true},
+	{name: "done, answered as fenced", key: kmsg.EndTxn, do: answer(kmsg.EndTxn, 1, kerr.ProducerFenced), want: ErrInDoubt, whole: true},
+	{name: "done, answered as out of order", key: kmsg.EndTxn, do: answer(kmsg.EndTxn, 1, kerr.InvalidTxnState), want: ErrInDoubt, whole: true},
+}
+
+// TestOutcomes: invariants 3, 4, 5. Whatever happens to one step of epoch 2, the error has the right class, epoch 3,
+// which is flushed already, is never committed after a failure, and after the next fence the broker's positions and a
+// read_committed reader agree: all of epoch 2, or nothing of it; epoch 1 stands.
+func TestOutcomes(t *testing.T) {
+	for _, m := range mishaps {
+		t.Run(fmt.Sprintf("%s/%s", strings.ToLower(m.key.Name()), m.name), func(t *testing.T) {
+			t.Parallel()
+			if m.at != below {
+				t.Run("transaction.version 2", func(t *testing.T) { m.run(newBed(t)) })
+			}
+			if m.at != only2 {
+				t.Run("before transaction.version", func(t *testing.T) { m.run(newOldBed(t)) })
+			}
+		})
+	}
+}
+
+func (m mishap) run(b *bed) {
+	t, me := b.t, b.join("me", "")
+	r := b.open()
+	b.mustEpoch(r, Checkpoint{Epoch: 1, Positions: at(10, 20), Credential: me}, "1a", "1b")
+	if err := b.awaitReady(r); err != nil {
+		t.Fatal(err)
+	}
+
+	err := m.second(b, r, me)
+	if m.want == nil {
+		if err != nil {
+			t.Fatalf("epoch 2: %v", err)
+		}
+	} else {
+		expectClass(t, err, m.want)
+	}
+	b.wire.mend()
+
+	positions, output := []int64{10, 20}, []string{"1a", "1b"}
+	if m.whole {
+		positions, output = []int64{30, 40}, append(output, "2a", "2b")
+	}
+	if _, err := r.Commit(b.ctx, Checkpoint{Epoch: 3, Positions: at(50, 60), Credential: me}); m.want == nil {
+		if err != nil {
+			t.Errorf("epoch 3: %v", err)
+		}
+		positions, output = []int64{50, 60}, append(output, "3a", "3b")
+	} else {
+		expectBroken(t, err, "epoch 3", "epoch 2")
+	}
+	r.Close()
+	b.open()
+	b.expectPositions(positions...)
+	b.expectOutput(output...)
+	b.expectReleased()
+}
+
+// second runs epoch 2 into the mishap, with epoch 3 behind it wherever that could get so far.
+func (m mishap) second(b *bed, r *Ring, me Credential) error {
+	ctx, cancel := b.ctx, context.CancelFunc(func() {})
+	if m.short {
+		ctx, cancel = context.WithTimeout(b.ctx, 250*time.Millisecond)
+	}
+	defer cancel()
+	if err := r.Begin(b.ctx, 2); err != nil {
+		return err
+	}
+	if m.key == kmsg.Produce {
+		defer b.expectHits(m.do(b))
+	}
+	r.Produce(ctx, 2, outputs("2a", "2b"), ignore)
+	if err := r.PreCommit(ctx, 2); err != nil {
+		return err
+	}
+	if err := b.precommit(r, 3, "3a", "3b"); err != nil {
+		return errors.Join(errors.New("epoch 3"), err)
+	}
+	if m.key != kmsg.Produce {
+		defer b.expectHits(m.do(b))
+	}
+	_, err := r.Commit(ctx, Checkpoint{Epoch: 2, Positions: at(30, 40), Credential: me})
+	return err
+}
+
+func (b *bed) expectHits(hits func() int) {
+	b.t.Helper()
+	if hits() == 0 {
+		b.t.Error("the mishap has met no request")
+	}
+}
