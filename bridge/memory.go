@@ -10,14 +10,14 @@ import (
 // payload bytes, so the shares leave room for what neither of them counts: decompression, record structs,
 // request buffers and the garbage collector's head start.
 //
-//	M/4   decoded batches between poll and acknowledgement (budget)
-//	M/16  one fetch response, at most 16 MiB; one more may be decoded and waiting for its poll
-//	M/8   payload buffered by each of the two producers; it is the memory of the batches above, seen from the
+//	M/8   decoded batches between poll and acknowledgement (budget)
+//	M/64  one fetch response, at most 16 MiB; one more may be decoded and waiting for its poll
+//	M/16  payload buffered by each of the two producers; it is the memory of the batches above, seen from the
 //	      other end, and new memory only for what transforms add
 const (
-	batchShare   = 4
-	fetchShare   = 16
-	produceShare = 8
+	batchShare   = 8
+	fetchShare   = 64
+	produceShare = 16
 )
 
 const mebibyte = 1 << 20
@@ -31,7 +31,7 @@ func (s *session) fetchLimits() []kgo.Opt {
 		kgo.FetchMaxPartitionBytes(min(fetch, 4*mebibyte)),
 		kgo.BrokerMaxReadBytes(max(4*fetch, 100*mebibyte)), // a single larger record still arrives
 		kgo.MaxDecompressBatchBytes(int(max(batchBudget(s.opts.Memory), 64*mebibyte))),
-		kgo.MaxConcurrentFetches(int(max(1, s.opts.Memory/(8*int64(fetch))))),
+		kgo.MaxConcurrentFetches(8),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 	}
 }
