@@ -84,9 +84,6 @@ const settleAfter = time.Second
 // interval1 is the default epoch interval below transaction.version 2, where each epoch makes a client anew.
 const interval1 = time.Second
 
-// reachTimeout is how long the brokers may be unreachable before the first commit of the process.
-const reachTimeout = time.Minute
-
 // Bridge is one pipeline in one process.
 type Bridge struct {
 	opts    Options
@@ -162,39 +159,22 @@ func (b *Bridge) Run(ctx, abort context.Context) error {
 
 // supervise runs one session after the other until one ends for good.
 func (b *Bridge) supervise(ctx, abort context.Context) error {
-	began := time.Now()
-	backoff := newBackoff(b.opts.RestartMaxDelay)
+	sup := newSupervisor(time.Now(), b.opts.RestartMaxDelay, b.opts.RestartLimit)
 	for {
 		err := b.session(ctx, abort)
-		if err == nil || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		if err == nil {
 			return nil
 		}
 		b.board.failed(err)
-		if errors.Is(err, txn.ErrFatal) || errors.Is(err, txn.ErrFenced) {
-			return err
-		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, txn.ErrFatal) && !errors.Is(err, txn.ErrFenced) {
 			return fmt.Errorf("stopped before the last epoch was settled: %w", err)
+		}
+		delay, err := sup.after(time.Now(), b.board.snapshot().LastCommitted.At, err)
+		if delay == 0 {
+			return err
 		}
 		b.board.restarted()
 		b.metrics.restart(err)
-		status := b.board.snapshot()
-		away := txn.Unreachable(err)
-		switch {
-		case away && status.LastCommitted.At.IsZero() && time.Since(began) > reachTimeout:
-			return txn.Fatalf(txn.StatusUnavailable, "brokers unreachable for %s: %w", reachTimeout, err)
-		case away:
-			backoff.cap(5 * time.Second)
-		case status.Restarts.Consecutive > b.opts.RestartLimit:
-			return txn.Fatalf(txn.StatusFailure, "%d restarts without a commit (BRIDGE_RESTART_LIMIT): %w", status.Restarts.Consecutive, err)
-		}
-		if !status.LastCommitted.At.IsZero() && status.Restarts.Consecutive <= 1 {
-			backoff.reset()
-		}
-		delay := backoff.next()
-		if txn.MaybeFenced(err) {
-			delay = max(delay, time.Second) // a newcomer fences before it joins: let it join first
-		}
 		b.log.Warn("session failed, starting again", "class", classOf(err), "err", err, "delay", delay)
 		if !wait(ctx, delay) {
 			return nil

@@ -65,6 +65,9 @@ func (b *Bridge) session(ctx, abort context.Context) error {
 	b.enter(StateRecovering)
 	s, err := b.recover(ctx)
 	if err != nil {
+		if ctx.Err() != nil && !errors.Is(err, txn.ErrFatal) && !errors.Is(err, txn.ErrFenced) {
+			return nil // stopped before anything was begun
+		}
 		return err
 	}
 	err = s.run(ctx, abort)

@@ -1,0 +1,57 @@
+package bridge
+
+import (
+	"errors"
+	"time"
+
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+const (
+	// reachTimeout is how long the brokers may be unreachable before the first commit of the process.
+	reachTimeout = time.Minute
+	// unreachableDelay bounds the delay while brokers are unreachable, so that their return is noticed soon.
+	unreachableDelay = 5 * time.Second
+	// newcomerDelay is what a process that took our name gets for joining: it fences before it joins, and only
+	// a member shows in the ownership test.
+	newcomerDelay = time.Second
+)
+
+// supervisor decides what follows a failed session. It is pure: time comes in as an argument.
+type supervisor struct {
+	limit    int
+	backoff  *backoff
+	began    time.Time
+	commit   time.Time // last commit seen
+	failures int       // since then, without those of unreachable brokers
+}
+
+func newSupervisor(now time.Time, maxDelay time.Duration, limit int) *supervisor {
+	return &supervisor{limit: limit, backoff: newBackoff(maxDelay), began: now}
+}
+
+// after answers the delay before the next session, or 0 and the error that ends the process. lastCommit is
+// zero before the first commit.
+func (s *supervisor) after(now, lastCommit time.Time, err error) (time.Duration, error) {
+	if errors.Is(err, txn.ErrFatal) || errors.Is(err, txn.ErrFenced) {
+		return 0, err
+	}
+	if lastCommit.After(s.commit) {
+		s.commit, s.failures = lastCommit, 0
+		s.backoff.reset()
+	}
+	limit := s.backoff.most
+	if txn.Unreachable(err) {
+		if lastCommit.IsZero() && now.Sub(s.began) > reachTimeout {
+			return 0, txn.Fatalf(txn.StatusUnavailable, "brokers unreachable for %s: %w", reachTimeout, err)
+		}
+		limit = min(limit, unreachableDelay)
+	} else if s.failures++; s.failures > s.limit {
+		return 0, txn.Fatalf(txn.StatusFailure, "%d restarts without a commit (BRIDGE_RESTART_LIMIT): %w", s.limit, err)
+	}
+	delay := s.backoff.next(limit)
+	if txn.MaybeFenced(err) {
+		delay = max(delay, newcomerDelay)
+	}
+	return delay, err
+}
