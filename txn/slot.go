@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
 )
 
 // slot is one transactional producer. Its epochs follow each other; two slots in turn make the ring.
@@ -27,9 +29,10 @@ type slot struct {
 
 	renewing sync.RWMutex // held while cl is made anew; read-held by others that send through cl
 
-	handed atomic.Int64 // records given to the client in this epoch
-	acked  atomic.Int64 // records whose promise succeeded
-	opened atomic.Int64 // Unix nanoseconds of the first record of this epoch, 0 before
+	handed atomic.Int64                           // records given to the client in this epoch
+	acked  atomic.Int64                           // records whose promise succeeded
+	opened atomic.Int64                           // Unix nanoseconds of the first record of this epoch, 0 before
+	proof  atomic.Pointer[offsets.TopicPartition] // a partition that has acknowledged records of this epoch
 
 	failMu  sync.Mutex
 	failure error // the first failed promise of this epoch
@@ -130,6 +133,7 @@ func (s *slot) begin() error {
 	s.handed.Store(0)
 	s.acked.Store(0)
 	s.opened.Store(0)
+	s.proof.Store(nil)
 	if s.begun {
 		return nil
 	}
@@ -167,7 +171,7 @@ func (b *batch) promise(r *kgo.Record, err error) {
 	f := b.first.Load()
 	if f == nil {
 		if b.slot != nil {
-			b.slot.acked.Add(b.size)
+			b.slot.acknowledge(r, b.size)
 		}
 		b.done(nil, nil)
 		return
@@ -185,6 +189,14 @@ func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kg
 	for _, r := range records {
 		s.cl.Produce(ctx, r, promise)
 	}
+}
+
+// acknowledge counts a batch of which r is the last record.
+func (s *slot) acknowledge(r *kgo.Record, n int64) {
+	if s.proof.Load() == nil {
+		s.proof.Store(&offsets.TopicPartition{Topic: r.Topic, Partition: r.Partition})
+	}
+	s.acked.Add(n)
 }
 
 // fail remembers the first failed record. kgo would commit the transaction without it.
@@ -228,6 +240,9 @@ func (s *slot) end(ctx context.Context) error {
 	if err := s.failed(); err != nil {
 		return Classify(CallProduce, err)
 	}
+	if err := s.visible(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
@@ -239,6 +254,32 @@ func (s *slot) end(ctx context.Context) error {
 	s.mu.Unlock()
 	s.opened.Store(0)
 	return s.step(EventEnd)
+}
+
+// visible waits until kgo's books show a partition that it has produced to. EndTransaction looks there for what
+// belongs to the transaction; if it finds nothing it answers nil all the same, having sent nothing, or an abort.
+// And kgo v1.22.3 hands the first records for a topic to the broker *before* it enters the topic's partitions
+// (storePartitionsUpdate): with its metadata loop kept waiting by a busy machine, records can be acknowledged,
+// flushed and ended in between. Seen about once in 150 first epochs of a client, on an overloaded machine.
+func (s *slot) visible(ctx context.Context) error {
+	tp := *s.proof.Load()
+	known := func() bool {
+		leader, _, _ := s.cl.PartitionLeader(tp.Topic, tp.Partition)
+		return leader >= 0
+	}
+	if known() {
+		return nil
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !known() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %s: the client does not know partition %s, to which it has produced: %w", ErrAborted, s.id, tp, ctx.Err())
+		}
+	}
+	return nil
 }
 
 // renew makes the client anew before the slot's next epoch. Below transaction.version 2 the producer epoch does
