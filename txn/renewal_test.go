@@ -40,6 +40,7 @@ func TestRenewal(t *testing.T) {
 		}
 	}
 	b.expectPositions(3)
+	b.expectOutput("x", "x", "x")
 }
 
 // Invariant 14: a 4.x cluster below the feature speaks newer versions than it can bear. TxnOffsetCommit stays at v4 and
