@@ -157,6 +157,7 @@ func (s *session) onAssigned(ctx context.Context, _ *kgo.Client, added map[strin
 	member, generation := s.cl.GroupMetadata()
 	s.board.update(func(st *Status) { st.MemberID, st.Generation = member, generation })
 	s.board.assign(s.assigned.partitions())
+	s.joined.Store(true)
 	s.enter(StateRunning)
 	if len(added) > 0 {
 		s.log.Info("partitions assigned", "assigned", added)
@@ -210,6 +211,7 @@ func (s *session) release(leaving map[string][]int32) {
 	for lane, tps := range forget {
 		select {
 		case s.lanes[lane].in <- work{forget: tps}:
+		case <-s.lanes[lane].gone: // stopping: there is nothing left to forget
 		case <-s.ctx.Done():
 		}
 	}

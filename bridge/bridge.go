@@ -105,6 +105,7 @@ type Bridge struct {
 
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64
+	joined        atomic.Bool // the process was a member of the group
 }
 
 // New checks the options. Nothing is sent before Run.

@@ -19,7 +19,7 @@ import (
 // source polls, small enough that a barrier is not far behind.
 const laneDepth = 8
 
-// work is what the source puts in-band into a lane: records, or a barrier, or partitions to forget.
+// work is what comes in-band into a lane: records, or a barrier, or partitions to forget, or the end.
 type work struct {
 	epoch   *epoch
 	tp      offsets.TopicPartition
@@ -27,6 +27,7 @@ type work struct {
 	size    int64
 	barrier bool
 	forget  []offsets.TopicPartition
+	last    bool
 }
 
 // pass is a lane's word that it has passed a barrier.
@@ -59,6 +60,7 @@ type piece struct {
 type lane struct {
 	id      int
 	in      chan work
+	gone    chan struct{} // closed by run at its end: nobody reads in any more
 	passes  chan<- pass
 	sink    txn.Participant
 	chain   *transform.Chain // nil = identity
@@ -74,8 +76,9 @@ type lane struct {
 	scratch []transform.Record
 }
 
-// run ends with ctx or with the closing of in; the session waits for it.
+// run ends with ctx or with the last work; the session waits for it.
 func (l *lane) run(ctx context.Context) error {
+	defer close(l.gone)
 	for {
 		var gate <-chan struct{}
 		if len(l.pending) > 0 {
@@ -86,8 +89,8 @@ func (l *lane) run(ctx context.Context) error {
 			return nil
 		case <-gate:
 			l.release(ctx)
-		case w, ok := <-l.in:
-			if !ok {
+		case w := <-l.in:
+			if w.last {
 				return l.drain(ctx)
 			}
 			if err := l.handle(ctx, w); err != nil {

@@ -48,6 +48,7 @@ type session struct {
 	wake     *wake
 
 	reason   atomic.Pointer[error]            // what the group said when it ended
+	group    atomic.Pointer[error]            // what ended the group's loop
 	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
 	closing  atomic.Bool                      // the consumer is being closed: callbacks have nothing left to do
 	stopping atomic.Bool                      // in order: no more input
@@ -98,7 +99,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	probing, cancel := context.WithTimeout(ctx, b.opts.EpochTimeout)
 	defer cancel()
 	var err error
-	if s.version, err = txn.Probe(probing, b.admin); err != nil {
+	if s.version, err = txn.Probe(probing, b.admin, b.opts.Consumer); err != nil {
 		return nil, txn.Classify(txn.CallInit, err)
 	}
 	if err := s.checkLimits(probing); err != nil {
@@ -249,7 +250,7 @@ func (s *session) build() {
 	s.commits = make(chan *epoch, 1)
 	for i := range n {
 		l := &lane{
-			id: i, in: make(chan work, laneDepth), passes: s.passes, sink: s.sink,
+			id: i, in: make(chan work, laneDepth), gone: make(chan struct{}), passes: s.passes, sink: s.sink,
 			target: func(input string) string { return outputTopic(s.opts.Output, input) },
 			budget: s.budget, failed: s.fail, stalled: s.metrics.stalled, early: s.opts.Delivery == AtMostOnce,
 			log: s.log, tracker: offsets.NewTracker(),
@@ -270,6 +271,7 @@ func (s *session) close(ctx context.Context, err error) error {
 	}
 	s.fail(err)
 	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
+	err = s.lostBy(err)
 	if reason := s.reason.Load(); reason != nil && errors.Is(err, errLost) {
 		err = *reason // the callbacks have ended: it has come, if there is one
 	}
@@ -318,18 +320,27 @@ func (s *session) credential() txn.Credential {
 	return txn.Credential{MemberID: member, Generation: generation, Lost: s.lost.Load(), Revoked: s.revoked.Load()}
 }
 
-// OnGroupManageError implements kgo.HookGroupManageError: kgo calls it after OnPartitionsLost has returned.
+// OnGroupManageError implements kgo.HookGroupManageError. kgo calls it after OnPartitionsLost, which has ended
+// the session by then; what the error means is looked at when the client is closed.
 func (s *session) OnGroupManageError(err error) {
+	s.group.CompareAndSwap(nil, &err)
+	s.fail(txn.Classify(txn.CallGroup, fmt.Errorf("group %s: %w", s.opts.Group, err)))
+}
+
+// lostBy answers what ended the session, after the group's own word on it.
+func (s *session) lostBy(err error) error {
+	group := s.group.Load()
 	switch {
-	case errors.Is(err, kerr.UnreleasedInstanceID) && s.begun > 0:
+	case err == nil || group == nil:
+		return err
+	case txn.Denied(*group):
+		return txn.Classify(txn.CallGroup, fmt.Errorf("group %s: %w", s.opts.Group, *group))
+	case errors.Is(*group, kerr.UnreleasedInstanceID) && s.joined.Load():
 		// At a later join than our first the name is held by a process that came after us.
-		err = fmt.Errorf("%w: instance %q of group %q is held by another process: %w", txn.ErrFenced, s.opts.Instance, s.opts.Group, err)
-	case !txn.Denied(err):
-		err = fmt.Errorf("group %s: %w", s.opts.Group, err)
+		return fmt.Errorf("%w: instance %q of group %q is held by another process: %w", txn.ErrFenced, s.opts.Instance, s.opts.Group, *group)
+	default:
+		return fmt.Errorf("%w (group: %w)", err, *group)
 	}
-	err = txn.Classify(txn.CallGroup, err)
-	s.reason.CompareAndSwap(nil, &err)
-	s.fail(err)
 }
 
 // flight counts the epochs between their barrier and the end of their commit.

@@ -37,8 +37,8 @@ func newSource(s *session) *source {
 // run ends when stop is closed and the last barrier is out, or with the session; the session waits for it.
 func (s *source) run(stop <-chan struct{}) error {
 	defer func() {
-		for _, l := range s.lanes {
-			close(l.in)
+		for i := range s.lanes {
+			s.send(i, work{last: true})
 		}
 		close(s.barriers)
 	}()

@@ -15,7 +15,10 @@ import (
 // Probe answers the finalized transaction.version of the cluster (KIP-584, KIP-890), 0 when the feature is
 // unknown to it. Any failure is an error: taking a failed probe for "absent" would send the wrong requests.
 // Brokers before Kafka 3.6 are refused: they do not verify that a partition belongs to the transaction.
-func Probe(ctx context.Context, adm *kadm.Client) (int16, error) {
+//
+// With consumer set, brokers before 4.3 are refused as well: they answer a commit with the member epoch of a
+// moment ago as if the member were gone (KIP-1251).
+func Probe(ctx context.Context, adm *kadm.Client, consumer bool) (int16, error) {
 	all, err := adm.ApiVersions(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("probe broker versions: %w", err)
@@ -28,6 +31,10 @@ func Probe(ctx context.Context, adm *kadm.Client) (int16, error) {
 		}
 		if v, ok := b.KeyMaxVersion(int16(kmsg.AddPartitionsToTxn)); !ok || v < 4 {
 			return 0, Fatalf(StatusConfig, "broker %d runs Kafka %s: 3.6 is the oldest supported (transaction verification, KIP-890): upgrade the broker",
+				b.NodeID, b.VersionGuess())
+		}
+		if v, ok := b.KeyMaxVersion(int16(kmsg.DescribeLogDirs)); consumer && (!ok || v < 5) {
+			return 0, Fatalf(StatusConfig, "broker %d runs Kafka %s: BRIDGE_GROUP_PROTOCOL=consumer needs 4.3 or later: upgrade the broker, or set classic",
 				b.NodeID, b.VersionGuess())
 		}
 		if at := b.Raw().FinalizedFeaturesEpoch; at >= newest {
