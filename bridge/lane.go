@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -71,6 +72,7 @@ type lane struct {
 	early   bool // pass a barrier before the outputs in front of it are produced: at-most-once
 	log     *slog.Logger
 
+	idle    atomic.Bool // waits for input with nothing at a gate
 	tracker *offsets.Tracker
 	pending []outputs
 	scratch []transform.Record
@@ -80,16 +82,25 @@ type lane struct {
 func (l *lane) run(ctx context.Context) error {
 	defer close(l.gone)
 	for {
+		// Without outputs at a gate an idle lane is stalled only if the source holds input back: see pause.
 		var gate <-chan struct{}
+		var held time.Time
 		if len(l.pending) > 0 {
-			gate = l.pending[0].epoch.gate
+			gate, held = l.pending[0].epoch.gate, time.Now()
+		} else {
+			l.idle.Store(true)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-gate:
+			l.stalled(time.Since(held))
 			l.release(ctx)
 		case w := <-l.in:
+			l.idle.Store(false)
+			if gate != nil {
+				l.stalled(time.Since(held))
+			}
 			if w.last {
 				return l.drain(ctx)
 			}
@@ -139,9 +150,7 @@ func (l *lane) await(ctx context.Context, e *epoch) error {
 	for {
 		select {
 		case <-e.gate:
-			if waited := time.Since(began); waited > 100*time.Microsecond {
-				l.stalled(waited)
-			}
+			l.stalled(time.Since(began))
 			l.release(ctx)
 			return nil
 		case <-ctx.Done():

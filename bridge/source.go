@@ -110,9 +110,9 @@ func (s *source) dueIn() time.Duration {
 	return d
 }
 
-// pause waits without polling until something has changed.
+// pause waits without polling until something has changed. Lanes that are idle meanwhile are stalled.
 func (s *source) pause(atMost time.Duration) {
-	began := time.Now()
+	began, idle := time.Now(), s.idleLanes()
 	if atMost <= 0 {
 		atMost = idlePoll
 	}
@@ -124,7 +124,17 @@ func (s *source) pause(atMost time.Duration) {
 	case <-timer.C:
 	case <-s.ctx.Done():
 	}
-	s.metrics.stalled(time.Since(began))
+	s.metrics.stalled(time.Since(began) * time.Duration(min(idle, s.idleLanes())))
+}
+
+func (s *source) idleLanes() int {
+	n := 0
+	for _, l := range s.lanes {
+		if l.idle.Load() {
+			n++
+		}
+	}
+	return n
 }
 
 // barrier closes the epoch. The credential is captured while a rebalance is still blocked.
