@@ -31,11 +31,26 @@ func TestMain(m *testing.M) {
 		os.Exit(standIn(behaviour))
 	}
 	flag.Parse()
+	if err := manyAtATime(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	code := kafka.Main(m)
 	if dir, err := buildDir(); err == nil {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
+}
+
+// manyAtATime runs four tests at a time where the command line does not say how
+// many: on few cores, too, since most of their time is waiting for time-outs.
+func manyAtATime() error {
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if told {
+		return nil
+	}
+	return flag.Set("test.parallel", "4")
 }
 
 func build() (string, error) {
@@ -91,17 +106,13 @@ func bridgeBinary(t testing.TB) string {
 
 // onBoth runs a test on TV2 and on TV1.
 func onBoth(t *testing.T, test func(*testing.T, *kafka.Cluster)) {
-	t.Run("TV2", func(t *testing.T) { onTV2(t, test) })
-	t.Run("TV1", func(t *testing.T) {
-		t.Parallel()
-		test(t, kafka.Shared(t, kafka.V39))
-	})
-}
-
-// onTV2 runs a test on Kafka 4.4.0.
-func onTV2(t *testing.T, test func(*testing.T, *kafka.Cluster)) {
 	t.Parallel()
-	test(t, kafka.Shared(t, kafka.V44))
+	for name, version := range map[string]string{"TV2": kafka.V44, "TV1": kafka.V39} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, kafka.Shared(t, version))
+		})
+	}
 }
 
 // protocols are the group protocols a version has.

@@ -32,7 +32,11 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 
 	var joins, silences []time.Duration
 	aborted, graceful := 0, 0
-	for cycle := range size(6, 20) {
+	cycles := size(6, 20)
+	if protocol == "consumer" {
+		cycles = size(4, 20) // the broker's heartbeat interval of 5 s is in each
+	}
+	for cycle := range cycles {
 		mark, before := stays.Log.Len(), time.Now()
 		guest := r.start(t, "guest")
 		joins = append(joins, awaitCommit(t, guest, 0).At.Sub(guest.Started))
