@@ -83,6 +83,12 @@ func (a *assignment) topicID(topic string) [16]byte {
 	return a.ids[topic]
 }
 
+func (a *assignment) allIDs() map[string][16]byte {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return maps.Clone(a.ids)
+}
+
 func (a *assignment) setID(topic string, id [16]byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -94,14 +94,15 @@ type Bridge struct {
 	budget  atomic.Pointer[budget] // of the newest session
 
 	// Owned by Run.
-	client  *kgo.Client // admin requests; lives as long as the process
-	admin   *kadm.Client
-	epoch   txn.Epoch         // last epoch number that was used
-	left    bool              // the name was taken over from whoever held it, once
-	member  string            // our last member id
-	started bool              // where topics without a position begin is decided
-	first   offsets.Positions // start positions that only a member can commit
-	targets offsets.Positions // run --until-end: where the input ended at the start
+	client   *kgo.Client // admin requests; lives as long as the process
+	admin    *kadm.Client
+	epoch    txn.Epoch           // last epoch number that was used
+	left     bool                // the name was taken over from whoever held it, once
+	member   string              // our last member id
+	started  bool                // where topics without a position begin is decided
+	first    offsets.Positions   // start positions that only a member can commit
+	topicIDs map[string][16]byte // of the input, from the last session
+	targets  offsets.Positions   // run --until-end: where the input ended at the start
 
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64

@@ -218,6 +218,15 @@ func (w *world) behind(group string, topics ...string) int64 {
 	return n
 }
 
+// commitAt sets a position of a group without members.
+func (w *world) commitAt(group, topic string, p int32, offset int64) {
+	w.t.Helper()
+	at := offsets.Positions{{Topic: topic, Partition: p}: {Offset: offset, LeaderEpoch: -1}}
+	if err := offsets.CommitEmptyGroup(w.t.Context(), w.adm, group, at); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // caughtUp waits until everything is committed.
 func (w *world) caughtUp(topics ...string) {
 	w.t.Helper()

@@ -91,8 +91,9 @@ func (w *world) client(opts ...kgo.Opt) *kgo.Client {
 
 // wire is the network between clients and brokers. It can be cut.
 type wire struct {
-	dial func(context.Context, string, string) (net.Conn, error)
-	cut  atomic.Bool
+	dial  func(context.Context, string, string) (net.Conn, error)
+	cut   atomic.Bool
+	delay time.Duration // of each request; set before clients are made
 
 	mu   sync.Mutex
 	open map[net.Conn]bool
@@ -101,6 +102,13 @@ type wire struct {
 type wired struct {
 	net.Conn
 	wire *wire
+}
+
+func (c *wired) Write(b []byte) (int, error) {
+	if c.wire.delay > 0 {
+		<-time.After(c.wire.delay)
+	}
+	return c.Conn.Write(b)
 }
 
 func (c *wired) Close() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type session struct {
 	lastEnd  atomic.Int64 // Unix nanoseconds at which the last commit ended
 	flight   flight
 	assigned assignment
+	missing  int // looks in a row at which an input topic was gone; owned by watch
 	wake     *wake
 
 	reason   atomic.Pointer[error]            // what the group said when it ended
@@ -87,6 +89,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, budget: newBudget(batchBudget(b.opts.Memory)), made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
 	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	b.budget.Store(s.budget)
+	s.assigned.ids = maps.Clone(b.topicIDs)
 	ok := false
 	defer func() {
 		if !ok {
@@ -282,6 +285,7 @@ func (s *session) close(ctx context.Context, err error) error {
 		cancel()
 	}
 	closeWithin(10*time.Second, s.sink.Close)
+	s.topicIDs = s.assigned.allIDs()
 	s.board.assign(nil)
 	s.board.openTxn(time.Time{})
 	if !stopping || s.member == "" || err == nil && !s.opts.LeaveOnStop {

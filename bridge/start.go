@@ -125,8 +125,8 @@ func (s *session) prepareStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, d := range topics {
-		s.assigned.setID(name, d.ID)
+	if err := s.sameTopics(topics); err != nil {
+		return err
 	}
 	if err := s.checkOutputs(ctx, topics); err != nil {
 		return err
@@ -210,6 +210,14 @@ func (s *session) checkAssigned(ctx context.Context, added map[string][]int32) e
 	if err != nil {
 		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the assigned topics: %w", err))
 	}
+	if err := s.sameTopics(topics); err != nil {
+		return err
+	}
+	return s.checkOutputs(ctx, topics)
+}
+
+// sameTopics demands that input topics are those that the process began with, also sessions ago.
+func (s *session) sameTopics(topics kadm.TopicDetails) error {
 	for name, d := range topics {
 		if was := s.assigned.topicID(name); was != ([16]byte{}) && d.ID != (kadm.TopicID{}) && was != d.ID {
 			return txn.Fatalf(txn.StatusFailure, "input topic %s was made anew while the bridge ran: delete the group's positions of it, then start again", name)

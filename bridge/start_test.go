@@ -178,10 +178,7 @@ func TestStartHasNoSay(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(2, "in", "out")
 		w.feed("in", 10, 0, 1)
-		at := offsets.Positions{{Topic: "in", Partition: 0}: {Offset: 4, LeaderEpoch: -1}}
-		if err := offsets.CommitEmptyGroup(t.Context(), w.adm, "g", at); err != nil {
-			t.Fatal(err)
-		}
+		w.commitAt("g", "in", 0, 4)
 		w.caughtUpBy(w.options(func(o *Options) { o.Start = offsets.Start{Kind: offsets.StartLatest} }))
 		out := w.read("out")
 		if len(out[0]) != 6 || len(out[1]) != 10 {

@@ -2,12 +2,13 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
@@ -96,12 +97,18 @@ func (s *session) watchTopics(ctx context.Context) {
 		s.log.Debug("input topics not looked at", "err", err)
 		return
 	}
-	for _, name := range names {
-		was, is := s.assigned.topicID(name), topics[name].ID
-		if topics[name].Err == nil && was != ([16]byte{}) && is != (kadm.TopicID{}) && was != is {
-			s.fail(txn.Fatalf(txn.StatusFailure, "input topic %s was made anew while it was read: its positions mean nothing any more; delete the group's positions of it, then start again", name))
+	for name, d := range topics {
+		if errors.Is(d.Err, kerr.UnknownTopicOrPartition) && s.opts.Pattern == nil {
+			if s.missing++; s.missing > 1 { // once may be a broker that starts
+				s.fail(txn.Fatalf(txn.StatusFailure, "input topic %s was deleted while it was read (BRIDGE_INPUT_TOPICS): take it off the list, or create it, then start again", name))
+			}
 			return
 		}
+	}
+	s.missing = 0
+	if err := s.sameTopics(topics); err != nil {
+		s.fail(err)
+		return
 	}
 	lags, err := offsets.Lags(ctx, s.admin, s.opts.Group, names)
 	if err != nil {
