@@ -219,12 +219,16 @@ func (s *session) checkAssigned(ctx context.Context, added map[string][]int32) e
 // sameTopics demands that input topics are those that the process began with, also sessions ago.
 func (s *session) sameTopics(topics kadm.TopicDetails) error {
 	for name, d := range topics {
-		if was := s.assigned.topicID(name); was != ([16]byte{}) && d.ID != (kadm.TopicID{}) && was != d.ID {
-			return txn.Fatalf(txn.StatusFailure, "input topic %s was made anew while the bridge ran: delete the group's positions of it, then start again", name)
+		if d.ID == (kadm.TopicID{}) {
+			continue // it is gone, or the broker knows no ids
+		}
+		if was := s.assigned.topicID(name); was != ([16]byte{}) && was != d.ID {
+			return txn.Fatalf(txn.StatusFailure, "input topic %s was made anew while the bridge ran: its positions mean nothing any more; "+
+				"delete the group's positions of it, then start again", name)
 		}
 		s.assigned.setID(name, d.ID)
 	}
-	return s.checkOutputs(ctx, topics)
+	return nil
 }
 
 // checkOutputs demands that every output partition exists, and reads what records the topics accept. The
