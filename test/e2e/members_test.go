@@ -30,7 +30,7 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 	stays := r.start(t, "stays")
 	awaitCommit(t, stays, 0)
 
-	var joins, silences []time.Duration
+	var joins, silences, gaps []time.Duration
 	aborted, graceful := 0, 0
 	cycles := size(6, 20)
 	if protocol == "consumer" {
@@ -38,6 +38,7 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 	}
 	for cycle := range cycles {
 		mark, before := stays.Log.Len(), time.Now()
+		r.gaps.begin()
 		guest := r.start(t, "guest")
 		joins = append(joins, awaitCommit(t, guest, 0).At.Sub(guest.Started))
 		if cycle%2 == 1 {
@@ -49,6 +50,7 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 		stop(t, guest)
 		awaitCommit(t, stays, left) // and it has the partitions back soon
 		graceful++
+		gaps = append(gaps, r.gaps.end())
 		for _, p := range []*Process{stays, guest} {
 			for _, e := range p.Log.Events(0) {
 				if e.Message == "epoch aborted" && e.At.After(before) {
@@ -68,7 +70,8 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 	stop(t, stays)
 	r.exact(t)
 	t.Logf("start of the process to the joiner's first commit: %s", spread(joins))
-	t.Logf("per graceful join and leave: %d epochs aborted in %d; longest time without a commit: %s", aborted, graceful, spread(silences))
+	t.Logf("per graceful join and leave: %d epochs aborted in %d; longest time without a commit of either: %s; without a record of any one partition: %s",
+		aborted, graceful, spread(silences), spread(gaps))
 }
 
 // longestSilence is the longest time between two commits of any of the processes.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/test/kafka"
 	"github.com/eosbridge/eosbridge/test/oracle"
@@ -43,6 +44,7 @@ type rig struct {
 	during *oracle.Checker
 	reader *oracle.Reader
 	watch  *oracle.Watch
+	gaps   gaps
 
 	mu    sync.Mutex
 	lives []*life
@@ -75,7 +77,9 @@ func newRig(t *testing.T, c *kafka.Cluster, p plan) *rig {
 		place = oracle.ByKey(p.out)
 	}
 	r.during = oracle.NewChecker(r.form, r.input, place)
-	reader, err := oracle.Read(t.Context(), r.reading(), r.during)
+	reading := r.reading()
+	reading.Also = r.gaps.observe
+	reader, err := oracle.Read(t.Context(), reading, r.during)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,6 +360,54 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatal(what, "did not come true in time")
 		}
 	}
+}
+
+// gaps measures, for each input partition, the longest time between two of its
+// records becoming visible.
+type gaps struct {
+	mu      sync.Mutex
+	since   time.Time
+	last    map[oracle.Source]time.Time
+	longest time.Duration
+}
+
+func (g *gaps) observe(r *kgo.Record) {
+	o, err := oracle.OriginOf(r)
+	if err != nil {
+		return // the checker says so
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	before := g.since
+	if at := g.last[o.Source]; at.After(before) {
+		before = at
+	}
+	if g.last == nil {
+		g.last = make(map[oracle.Source]time.Time)
+	}
+	if !before.IsZero() {
+		g.longest = max(g.longest, now.Sub(before))
+	}
+	g.last[o.Source] = now
+}
+
+// begin forgets what was before now.
+func (g *gaps) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.since, g.longest = time.Now(), 0
+}
+
+// end is the longest gap since begin, a present one included.
+func (g *gaps) end() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	longest := g.longest
+	for _, at := range g.last {
+		longest = max(longest, time.Since(at))
+	}
+	return longest
 }
 
 // median and maximum of durations, for a report.

@@ -78,7 +78,7 @@ func ByKey(partitions int) func(*kgo.Record) int32 {
 
 // Preserve places a record in the output partition of its source partition's number.
 func Preserve(r *kgo.Record) int32 {
-	o, err := originOf(r)
+	o, err := OriginOf(r)
 	if err != nil {
 		return -1
 	}
@@ -92,7 +92,7 @@ func (c *Checker) Observe(r *kgo.Record) {
 	c.out++
 	to := Source{Topic: r.Topic, Partition: r.Partition}
 	at := fmt.Sprintf("%s@%d", to, r.Offset)
-	o, err := originOf(r)
+	o, err := OriginOf(r)
 	if err != nil {
 		o.Seq = -1
 	}

@@ -175,7 +175,7 @@ func TestCheckerSkips(t *testing.T) {
 	c.Skip(Source{"in", 1}, 6)
 	for _, c := range []*Checker{c, c.like()} {
 		for i, r := range s.out {
-			if o, _ := originOf(r); o.Partition == 1 && o.Seq < 5 {
+			if o, _ := OriginOf(r); o.Partition == 1 && o.Seq < 5 {
 				continue
 			}
 			read := *r

@@ -135,8 +135,8 @@ func (f Form) value(o Origin) []byte {
 	return value[:max(f.Size, len(text))]
 }
 
-// originOf reads the origin from the record's header.
-func originOf(r *kgo.Record) (Origin, error) {
+// OriginOf reads the origin from the record's header; ErrNoOrigin if there is none.
+func OriginOf(r *kgo.Record) (Origin, error) {
 	for _, h := range r.Headers {
 		if h.Key == originHeader {
 			return ParseOrigin(string(h.Value))

@@ -31,7 +31,7 @@ func TestFormIsDeterministic(t *testing.T) {
 			if diff := differences(one, two); diff != "" {
 				t.Fatalf("%s: %s", o, diff)
 			}
-			if got, err := originOf(one); err != nil || got != o {
+			if got, err := OriginOf(one); err != nil || got != o {
 				t.Fatalf("%s says it is %v, %v", o, got, err)
 			}
 			if len(one.Value) == 0 {

@@ -17,6 +17,8 @@ type Reading struct {
 	// Uncommitted reads what transactions have not committed, too. Only the
 	// oracle's own tests use it: such a reader must be found out.
 	Uncommitted bool
+	// Also, if set, is called with each record after the checker.
+	Also func(*kgo.Record)
 }
 
 // Reader reads topics from their start, without a group, and hands every record
@@ -27,6 +29,7 @@ type Reader struct {
 	adm     *kadm.Client
 	topics  []string
 	checker *Checker
+	also    func(*kgo.Record)
 	cancel  context.CancelFunc
 	done    chan struct{}
 
@@ -58,7 +61,7 @@ func Read(ctx context.Context, what Reading, checker *Checker) (*Reader, error) 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Reader{
-		client: client, adm: kadm.NewClient(client), topics: what.Topics, checker: checker,
+		client: client, adm: kadm.NewClient(client), topics: what.Topics, checker: checker, also: what.Also,
 		cancel: cancel, done: make(chan struct{}),
 		positions: make(map[Source]int64), moved: make(chan struct{}),
 	}
@@ -84,8 +87,12 @@ func (r *Reader) loop(ctx context.Context) {
 			r.note(fmt.Errorf("reader: %s/%d: %w", topic, partition, err))
 		})
 		fetches.EachRecord(func(record *kgo.Record) {
-			if !record.Attrs.IsControl() {
-				r.checker.Observe(record)
+			if record.Attrs.IsControl() {
+				return
+			}
+			r.checker.Observe(record)
+			if r.also != nil {
+				r.also(record)
 			}
 		})
 		r.move(fetches)
