@@ -12,12 +12,13 @@ import (
 
 // TestLostAnswers loses the broker's answers to the requests that make an epoch
 // true: after the broker has acted the connection ends, is reset, stays silent,
-// or brings an unknown error; or the request itself is lost. Once, and again
-// and again. The bridge cannot know the outcome, and every row is exact.
+// or brings an unknown error; or the request itself is lost, or refused with that
+// error. Once, and again and again. The bridge cannot tell what has happened, and
+// every row is exact.
 func TestLostAnswers(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
 		for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.TxnOffsetCommit, kmsg.Produce} {
-			for _, fault := range []Fault{CutEOF, CutReset, Swallow, UnknownError, CutRequest} {
+			for _, fault := range []Fault{CutEOF, CutReset, Swallow, UnknownError, CutRequest, Refuse} {
 				t.Run(fmt.Sprintf("%s %s", key.Name(), fault), func(t *testing.T) {
 					t.Parallel()
 					lostAnswers(t, c, key, fault)

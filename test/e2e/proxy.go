@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -29,10 +27,13 @@ const (
 	UnknownError
 	// CutRequest closes the connection before the request reaches the broker.
 	CutRequest
+	// Refuse answers UNKNOWN_SERVER_ERROR and the broker does not act.
+	Refuse
 )
 
 var faultNames = map[Fault]string{
 	CutEOF: "eof", CutReset: "reset", Swallow: "time-out", UnknownError: "unknown error", CutRequest: "request lost",
+	Refuse: "refused",
 }
 
 // String is the fault's name in the names of tests.
@@ -174,7 +175,7 @@ func (p *Proxy) strikes(key int16, request bool) (Fault, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.rule
-	if r == nil || r.Key.Int16() != key || request != (r.Fault == CutRequest) || p.hits >= r.Times {
+	if r == nil || r.Key.Int16() != key || request != (r.Fault == CutRequest || r.Fault == Refuse) || p.hits >= r.Times {
 		return 0, false
 	}
 	p.seen++
@@ -212,7 +213,10 @@ func (p *Proxy) track(c net.Conn) func() {
 // asked is a request whose answer is still to come. A broker answers the
 // requests of one connection in their order, and every one: the bridge does not
 // produce with acks=0.
-type asked struct{ key, version int16 }
+type asked struct {
+	key, version int16
+	instead      []byte // answer in place of the broker's; nil = none
+}
 
 // serve carries one client connection until either side ends.
 func (p *Proxy) serve(client *net.TCPConn) {
@@ -258,10 +262,17 @@ func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- a
 		}
 		key := int16(binary.BigEndian.Uint16(frame[4:]))
 		version := int16(binary.BigEndian.Uint16(frame[6:]))
-		if _, lost := p.strikes(key, true); lost {
+		a := asked{key: key, version: version}
+		switch fault, struck := p.strikes(key, true); {
+		case struck && fault == Refuse:
+			if a.instead, err = refusal(key, version, frame); err != nil {
+				panic(err) // a proxy that cannot read the protocol proves nothing
+			}
+			frame = harmless(frame)
+		case struck:
 			return
 		}
-		inFlight <- asked{key, version}
+		inFlight <- a
 		p.asks(client, key)
 		if _, err := broker.Write(frame); err != nil {
 			return
@@ -293,6 +304,10 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 		if swallowing {
 			continue
 		}
+		if a.instead != nil {
+			arrived <- held{a.key, a.instead, p.due()}
+			continue
+		}
 		frame, err = p.rewrite(a, frame, struck && fault == UnknownError)
 		if err != nil {
 			panic(err) // a proxy that cannot read the protocol proves nothing
@@ -314,97 +329,4 @@ func readFrame(r io.Reader) ([]byte, error) {
 	frame = append(frame, make([]byte, size)...)
 	_, err := io.ReadFull(r, frame[4:])
 	return frame, err
-}
-
-// rewrite puts the proxy's address into an answer, or an error.
-func (p *Proxy) rewrite(a asked, frame []byte, fail bool) ([]byte, error) {
-	resp := kmsg.ResponseForKey(a.key)
-	if resp == nil {
-		return frame, nil
-	}
-	var change func(kmsg.Response)
-	switch resp.(type) {
-	case *kmsg.MetadataResponse, *kmsg.FindCoordinatorResponse, *kmsg.DescribeClusterResponse:
-		change = p.redirect
-	default:
-		if !fail {
-			return frame, nil
-		}
-		change = failAnswer
-	}
-	resp.SetVersion(a.version)
-	// Size and correlation id, and in flexible versions the header's tags, which
-	// are none. ApiVersions would be the exception; it is not rewritten.
-	head := 8
-	if resp.IsFlexible() {
-		head++
-	}
-	if err := resp.ReadFrom(frame[head:]); err != nil {
-		return nil, fmt.Errorf("proxy: answer to %s v%d: %w", kmsg.NameForKey(a.key), a.version, err)
-	}
-	change(resp)
-	out := resp.AppendTo(frame[:head:head])
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
-	return out, nil
-}
-
-// redirect writes the proxy's address over the broker's.
-func (p *Proxy) redirect(resp kmsg.Response) {
-	host, port := p.hostPort()
-	switch resp := resp.(type) {
-	case *kmsg.MetadataResponse:
-		for i := range resp.Brokers {
-			resp.Brokers[i].Host, resp.Brokers[i].Port = host, port
-		}
-	case *kmsg.FindCoordinatorResponse:
-		if resp.NodeID >= 0 {
-			resp.Host, resp.Port = host, port
-		}
-		for i := range resp.Coordinators {
-			if resp.Coordinators[i].NodeID >= 0 {
-				resp.Coordinators[i].Host, resp.Coordinators[i].Port = host, port
-			}
-		}
-	case *kmsg.DescribeClusterResponse:
-		for i := range resp.Brokers {
-			resp.Brokers[i].Host, resp.Brokers[i].Port = host, port
-		}
-	}
-}
-
-func (p *Proxy) hostPort() (string, int32) {
-	host, text, err := net.SplitHostPort(p.Addr())
-	if err != nil {
-		panic(err) // a listener's address has both
-	}
-	port, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		panic(err)
-	}
-	return host, int32(port)
-}
-
-// failAnswer makes UNKNOWN_SERVER_ERROR of the answers that rules name.
-func failAnswer(resp kmsg.Response) {
-	code := kerr.UnknownServerError.Code
-	switch resp := resp.(type) {
-	case *kmsg.EndTxnResponse:
-		resp.ErrorCode = code
-	case *kmsg.InitProducerIDResponse:
-		resp.ErrorCode = code
-	case *kmsg.TxnOffsetCommitResponse:
-		for i := range resp.Topics {
-			for j := range resp.Topics[i].Partitions {
-				resp.Topics[i].Partitions[j].ErrorCode = code
-			}
-		}
-	case *kmsg.ProduceResponse:
-		for i := range resp.Topics {
-			for j := range resp.Topics[i].Partitions {
-				resp.Topics[i].Partitions[j].ErrorCode = code
-			}
-		}
-	default:
-		panic(fmt.Sprintf("proxy: no error for an answer to %s", kmsg.NameForKey(resp.Key())))
-	}
 }

@@ -86,10 +86,11 @@ func TestProxyPassesEverything(t *testing.T) {
 // On kfake.
 func TestProxyFaults(t *testing.T) {
 	for fault, acted := range map[Fault]bool{
-		CutEOF: true, CutReset: true, Swallow: true, UnknownError: true, CutRequest: false,
+		CutEOF: true, CutReset: true, Swallow: true, UnknownError: true, CutRequest: false, Refuse: false,
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
+			inform := fault == UnknownError || fault == Refuse // there is an answer
 			proxy, client := proxied(t, kgo.RequestRetries(0))
 			ctx := within(t, 20*time.Second)
 			if err := client.Ping(ctx); err != nil {
@@ -102,10 +103,10 @@ func TestProxyFaults(t *testing.T) {
 			proxy.Set(&Rule{Key: kmsg.InitProducerID, Fault: fault, Every: 1, Times: 2})
 			for i := range 2 {
 				_, err := initProducer(ctx, client)
-				for fault != UnknownError && proxy.Hits() == i {
+				for !inform && proxy.Hits() == i {
 					_, err = initProducer(ctx, client) // the one before died with an old connection, unsent
 				}
-				if err == nil || errors.Is(err, kerr.UnknownServerError) != (fault == UnknownError) {
+				if err == nil || errors.Is(err, kerr.UnknownServerError) != inform {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -130,6 +131,45 @@ func TestProxyFaults(t *testing.T) {
 				t.Errorf("the epoch went from %d to %d, want %d more", before, after, bumps)
 			}
 		})
+	}
+}
+
+// TestProxyRefuses: the client hears of the failure of each partition, and the
+// broker has nothing. On kfake.
+func TestProxyRefuses(t *testing.T) {
+	proxy, client := proxied(t, kgo.TransactionalID("p.a.0"))
+	ctx := within(t, 20*time.Second)
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Set(&Rule{Key: kmsg.Produce, Fault: Refuse, Every: 1, Times: 1})
+	if err := client.ProduceSync(ctx, kgo.StringRecord("hello")).FirstErr(); !errors.Is(err, kerr.UnknownServerError) {
+		t.Errorf("produced: %v", err)
+	}
+	proxy.Set(&Rule{Key: kmsg.TxnOffsetCommit, Fault: Refuse, Every: 1, Times: 1})
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group = "p.a.0", "g"
+	partition := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	partition.Partition = 3
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic, topic.Partitions = "t", append(topic.Partitions, partition)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		t.Fatalf("got %+v", resp)
+	}
+	if p := resp.Topics[0].Partitions[0]; p.Partition != 3 || p.ErrorCode != kerr.UnknownServerError.Code {
+		t.Errorf("got %+v", p)
+	}
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, _ := ends.Lookup("t", 0); end.Offset != 0 {
+		t.Errorf("the broker has %d records", end.Offset)
 	}
 }
 
