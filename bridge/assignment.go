@@ -224,10 +224,6 @@ func (s *session) release(leaving map[string][]int32) {
 	s.board.assign(s.assigned.partitions())
 }
 
-// errLost is the failure of a session whose partitions were lost. What the group said follows it
-// (OnGroupManageError), and is the better reason if it says more.
-var errLost = fmt.Errorf("%w: partitions lost: the group no longer counts us in, or its coordinator did not answer", txn.ErrAborted)
-
 // onLost ends the session: the partitions may already be read by another member. The client is closed from
 // outside of the callback.
 func (s *session) onLost(_ context.Context, _ *kgo.Client, leaving map[string][]int32) {
@@ -236,7 +232,7 @@ func (s *session) onLost(_ context.Context, _ *kgo.Client, leaving map[string][]
 		return
 	}
 	s.sink.Forget(partitionList(leaving))
-	s.fail(errLost)
+	s.fail(fmt.Errorf("%w: partitions lost: the group no longer counts us in, or its coordinator did not answer", txn.ErrAborted))
 }
 
 func partitionList(m map[string][]int32) []offsets.TopicPartition {

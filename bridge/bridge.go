@@ -173,15 +173,33 @@ func (b *Bridge) supervise(ctx, abort context.Context) error {
 		}
 		delay, err := sup.after(time.Now(), b.board.snapshot().LastCommitted.At, err)
 		if delay == 0 {
+			if !errors.Is(err, txn.ErrFenced) {
+				b.leaveLate(ctx)
+			}
 			return err
 		}
 		b.board.restarted()
 		b.metrics.restart(err)
 		b.log.Warn("session failed, starting again", "class", classOf(err), "err", err, "delay", delay)
 		if !wait(ctx, delay) {
+			if b.opts.LeaveOnStop {
+				b.leaveLate(ctx)
+			}
 			return nil
 		}
 	}
+}
+
+// leaveLate gives up the place that a failed session has kept for the next one, when there is none: others would
+// wait for the session timeout.
+func (b *Bridge) leaveLate(ctx context.Context) {
+	if b.member == "" {
+		return
+	}
+	if err := b.leave(context.WithoutCancel(ctx), b.member); err != nil {
+		b.log.Debug("group not left, the session timeout does it", "err", err)
+	}
+	b.member = ""
 }
 
 func (b *Bridge) enter(s State) {

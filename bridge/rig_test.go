@@ -30,12 +30,13 @@ import (
 // world is a cluster and what a test needs around it.
 type world struct {
 	*kfake.Cluster
-	t    *testing.T
-	wire *wire
-	opts []kgo.Opt   // of every client
-	cl   *kgo.Client // plain, partitions by hand
-	adm  *kadm.Client
-	book *logbook
+	t       *testing.T
+	wire    *wire     // between the bridges and the brokers
+	bridges []kgo.Opt // of the clients of bridges
+	own     []kgo.Opt // of the test's clients
+	cl      *kgo.Client
+	adm     *kadm.Client
+	book    *logbook
 }
 
 // inBubble gives test a world of its own, where time is fake. Topics are made by the test.
@@ -43,6 +44,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world), opts ...kfake.Opt
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { <-time.After(time.Minute) }) // the last cleanup: what has been closed ends by itself
 		virtual := &kfake.VirtualNetwork{}
 		w := newWorld(t, virtual.DialContext, append([]kfake.Opt{kfake.Ports(9092), kfake.ListenFn(virtual.Listen)}, opts...)...)
 		test(t, w)
@@ -64,24 +66,27 @@ func newWorld(t *testing.T, dial func(context.Context, string, string) (net.Conn
 	}
 	t.Cleanup(c.Close)
 	w := &world{Cluster: c, t: t, wire: &wire{dial: dial, open: map[net.Conn]bool{}}, book: &logbook{}}
-	w.opts = []kgo.Opt{
-		kgo.SeedBrokers(c.ListenAddrs()...),
-		kgo.Dialer(w.wire.DialContext),
-		kgo.MetadataMinAge(20 * time.Millisecond),
-	}
+	w.own = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(dial), kgo.MetadataMinAge(20 * time.Millisecond)}
+	w.bridges = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.wire.DialContext)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("log of the bridges:\n%s", w.book)
 		}
 	})
+	w.anew()
+	return w
+}
+
+// anew makes the test's clients, which then know the topics as they are now. Partitions are chosen by hand.
+func (w *world) anew() {
+	w.t.Helper()
 	w.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	w.adm = kadm.NewClient(w.cl)
-	return w
 }
 
 func (w *world) client(opts ...kgo.Opt) *kgo.Client {
 	w.t.Helper()
-	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.opts...), opts...)...)
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.own...), opts...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -136,6 +141,11 @@ func (w *wire) DialContext(ctx context.Context, network, address string) (net.Co
 // unplug closes every connection and refuses new ones until plug.
 func (w *wire) unplug() {
 	w.cut.Store(true)
+	w.sever()
+}
+
+// sever closes every connection.
+func (w *wire) sever() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.open {
@@ -156,7 +166,7 @@ func (w *world) options(changes ...func(*Options)) Options {
 		TxnTimeout: 8 * time.Second, SessionTimeout: 10 * time.Second, RebalanceTimeout: 12 * time.Second,
 		LeaveOnStop: true, StopTimeout: 5 * time.Second,
 		Lanes: 2, Memory: 256 << 20, RestartMaxDelay: time.Second, RestartLimit: 10,
-		Client: w.opts, Log: slog.New(w.book),
+		Client: w.bridges, Log: slog.New(w.book),
 	}
 	for _, change := range changes {
 		change(&o)
@@ -287,11 +297,14 @@ func (w *world) until(what string, condition func() bool) {
 	}
 }
 
-// pass lets d go by.
+// pass lets d go by, or what is left of the test.
 func (w *world) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	<-timer.C
+	select {
+	case <-timer.C:
+	case <-w.t.Context().Done():
+	}
 }
 
 // assigned waits until the bridge is a member with the number of partitions.

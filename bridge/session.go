@@ -49,7 +49,6 @@ type session struct {
 	missing  int // looks in a row at which an input topic was gone; owned by watch
 	wake     *wake
 
-	reason   atomic.Pointer[error]            // what the group said when it ended
 	group    atomic.Pointer[error]            // what ended the group's loop
 	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
 	closing  atomic.Bool                      // the consumer is being closed: callbacks have nothing left to do
@@ -275,10 +274,8 @@ func (s *session) close(ctx context.Context, err error) error {
 	s.fail(err)
 	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
 	err = s.lostBy(err)
-	if reason := s.reason.Load(); reason != nil && errors.Is(err, errLost) {
-		err = *reason // the callbacks have ended: it has come, if there is one
-	}
-	stopping := s.stopping.Load() || errors.Is(err, txn.ErrFatal)
+	// Without an error it was in order, although stopping may be noted only later.
+	stopping := err == nil || s.stopping.Load() || errors.Is(err, txn.ErrFatal)
 	if err != nil && stopping {
 		courtesy, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		s.sink.Abort(courtesy)
@@ -292,6 +289,7 @@ func (s *session) close(ctx context.Context, err error) error {
 		return err
 	}
 	leaveErr := s.leave(context.WithoutCancel(ctx), s.member)
+	s.member = ""
 	if errors.Is(leaveErr, txn.ErrFenced) {
 		return errors.Join(leaveErr, err)
 	}

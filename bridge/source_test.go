@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -294,7 +293,8 @@ func TestTruncatedAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.topic("in", 1)
-		w.feedAnew("in", 3, 0)
+		w.anew()
+		w.feed("in", 3, 0)
 		w.commitAt("g", "in", 0, 10) // Kafka drops the positions of a deleted topic; a log that was cut keeps them
 		b := w.start(w.options())
 		b.fails(txn.StatusFailure, "source truncated", "topic in partition 0 is offset 10", "from offset 0 to 3")
@@ -312,20 +312,13 @@ func TestTopicMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.topic("in", 1)
-		w.feedAnew("in", 5, 0)
+		w.anew()
+		w.feed("in", 5, 0)
 		b.fails(txn.StatusFailure, "input topic in was", "made anew", "delete the group's positions")
 		if n := w.count("out"); n != 10 {
 			t.Errorf("%d records, want those of the old topic", n)
 		}
 	})
-}
-
-// feedAnew writes with a client that never knew the topic.
-func (w *world) feedAnew(topic string, n int, p int32) {
-	w.t.Helper()
-	w.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	w.adm = kadm.NewClient(w.cl)
-	w.feed(topic, n, p)
 }
 
 // TestTopicMadeAnewDuringARestart: the next session remembers which topic it was.

@@ -298,7 +298,7 @@ func (w *world) addPartitions(topic string, set int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner())) // knows them
+	w.anew()
 }
 
 // TestPartitionsAddedWithoutOutput: nothing of a partition is read that has no place to go.
