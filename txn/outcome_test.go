@@ -40,7 +40,7 @@ const (
 // answer changes the code of an answer after the broker has acted.
 func answer(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
 	return func(b *bed) func() int {
-		return b.wire.change(key, n, func(resp kmsg.Response) {
+		return b.wire.change(key, n, func(_ string, resp kmsg.Response) {
 			switch r := resp.(type) {
 			case *kmsg.EndTxnResponse:
 				r.ErrorCode = code.Code

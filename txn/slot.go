@@ -75,7 +75,7 @@ func (s *slot) current() *kgo.Client {
 func (s *slot) open(ctx context.Context) error {
 	cl, err := s.client()
 	if err != nil {
-		return err
+		return &FatalError{Status: StatusConfig, Err: fmt.Errorf("client of %s: %w", s.id, err)}
 	}
 	began := time.Now()
 	pid, epoch, err := fence(ctx, cl, s.log)
@@ -97,11 +97,16 @@ func (s *slot) open(ctx context.Context) error {
 // fence asks for the producer id until it is granted. kgo retries CONCURRENT_TRANSACTIONS by itself but
 // not a failed dial, so the back-off for that is ours.
 func fence(ctx context.Context, cl *kgo.Client, log *slog.Logger) (int64, int16, error) {
+	var last error
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		pid, epoch, err := cl.ProducerID(ctx)
+		if err != nil && ctx.Err() != nil && last != nil {
+			err = fmt.Errorf("%w, after %w", err, last) // which says whether a broker was ever reached
+		}
 		if err == nil || ctx.Err() != nil || !retriableInit(err) {
 			return pid, epoch, err
 		}
+		last = err
 		log.Debug("fence not answered, trying again", "elapsed", delay, "err", err)
 		timer := time.NewTimer(delay)
 		select {

@@ -41,7 +41,7 @@ type rule struct {
 	key    kmsg.Key
 	fate   fate
 	left   int // -1: every time
-	change func(kmsg.Response)
+	change func(broker string, resp kmsg.Response)
 	hits   atomic.Int64
 }
 
@@ -55,8 +55,8 @@ func (w *wire) lose(key kmsg.Key, f fate, n int) *rule {
 	return w.add(&rule{key: key, fate: f, left: n})
 }
 
-// change alters the answers to the next n requests of a kind, after the broker has acted.
-func (w *wire) change(key kmsg.Key, n int, change func(kmsg.Response)) *rule {
+// change alters the answers to the next n requests of a kind, after the broker (an address) has acted.
+func (w *wire) change(key kmsg.Key, n int, change func(broker string, resp kmsg.Response)) *rule {
 	return w.add(&rule{key: key, fate: alter, left: n, change: change})
 }
 
@@ -124,7 +124,7 @@ func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &wireConn{Conn: c, wire: w, waiting: map[int32]question{}}, nil
+	return &wireConn{Conn: c, wire: w, broker: address, waiting: map[int32]question{}}, nil
 }
 
 // question is a request that was sent and has a rule.
@@ -136,7 +136,8 @@ type question struct {
 
 type wireConn struct {
 	net.Conn
-	wire *wire
+	wire   *wire
+	broker string
 
 	out []byte // of the request that is being written; the writer's
 	in  []byte // of the answer that is being read; the reader's
@@ -228,11 +229,11 @@ func (c *wireConn) answer() ([]byte, error) {
 	case swallow:
 		return nil, nil
 	default:
-		return q.altered(frame)
+		return q.altered(c.broker, frame)
 	}
 }
 
-func (q question) altered(frame []byte) ([]byte, error) {
+func (q question) altered(broker string, frame []byte) ([]byte, error) {
 	resp := kmsg.ResponseForKey(q.key)
 	resp.SetVersion(q.version)
 	head := 8
@@ -242,7 +243,7 @@ func (q question) altered(frame []byte) ([]byte, error) {
 	if err := resp.ReadFrom(frame[head:]); err != nil {
 		return nil, err
 	}
-	q.rule.change(resp)
+	q.rule.change(broker, resp)
 	frame = resp.AppendTo(frame[:head:head])
 	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
 	return frame, nil
