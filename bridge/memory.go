@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,7 +31,7 @@ func (s *session) fetchLimits() []kgo.Opt {
 		kgo.FetchMaxBytes(fetch),
 		kgo.FetchMaxPartitionBytes(min(fetch, 4*mebibyte)),
 		kgo.BrokerMaxReadBytes(max(4*fetch, 100*mebibyte)), // a single larger record still arrives
-		kgo.MaxDecompressBatchBytes(int(max(batchBudget(s.opts.Memory), 64*mebibyte))),
+		kgo.MaxDecompressBatchBytes(int(min(max(batchBudget(s.opts.Memory), 64*mebibyte), math.MaxInt32))), // kgo refuses more
 		kgo.MaxConcurrentFetches(8),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 	}

@@ -1,0 +1,218 @@
+package bridge
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	token := func() bool {
+		select {
+		case <-b.freed:
+			return true
+		default:
+			return false
+		}
+	}
+	b.take(60)
+	if b.exhausted() {
+		t.Error("exhausted at 60 of 100")
+	}
+	b.take(60) // one poll may overshoot
+	if !b.exhausted() {
+		t.Error("not exhausted at 120 of 100")
+	}
+	b.give(20)
+	if !b.exhausted() || token() {
+		t.Error("at 100 of 100 nothing is free yet")
+	}
+	b.give(1)
+	if b.exhausted() || !token() {
+		t.Error("nobody is told that 99 of 100 are used")
+	}
+	b.give(50)
+	if token() {
+		t.Error("told without need")
+	}
+	b.take(100)
+	b.give(100)
+	b.take(100)
+	b.give(100) // a second token finds no room, and is not missed
+	if !token() || token() {
+		t.Error("there is one token, not two and not none")
+	}
+	b.give(49)
+	if n := b.used.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+func TestBudgetUsedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBudget(1000)
+	var users sync.WaitGroup
+	for range 8 {
+		users.Go(func() {
+			for i := range int64(1000) {
+				b.take(i)
+				b.give(i)
+			}
+		})
+	}
+	users.Wait()
+	if n := b.used.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// stuck holds up what bridges produce until release is called.
+func (w *world) stuck() (release func()) {
+	gate := make(chan struct{})
+	w.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		w.KeepControl()
+		if r.(*kmsg.ProduceRequest).TransactionID == nil || closed(gate) {
+			return nil, nil, false
+		}
+		w.SleepControl(func() {
+			select {
+			case <-gate:
+			case <-w.t.Context().Done():
+			}
+		})
+		return nil, nil, false
+	})
+	return func() { close(gate) }
+}
+
+// feedBytes writes n records of 10 KB to each partition.
+func (w *world) feedBytes(n int, partitions ...int32) {
+	w.t.Helper()
+	noise := rand.NewChaCha8([32]byte{})
+	var records []*kgo.Record
+	for range n {
+		for _, p := range partitions {
+			value := make([]byte, 10_000) // fetches are bounded in compressed bytes: these do not shrink
+			_, _ = noise.Read(value)
+			copy(value, w.unique("in", p))
+			records = append(records, &kgo.Record{Topic: "in", Partition: p, Value: value})
+		}
+	}
+	w.write(records...)
+}
+
+// small is a bridge with a small budget, and time for a stuck output.
+func small(o *Options) {
+	o.Memory = 16 << 20
+	o.EpochTimeout, o.TxnTimeout, o.SessionTimeout, o.RebalanceTimeout = 20*time.Second, 50*time.Second, 60*time.Second, 70*time.Second
+}
+
+// TestStuckOutput: while nothing can be written, reading stops within the budget, and goes on by itself later.
+func TestStuckOutput(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		w.feedBytes(150, 0, 1, 2, 3) // 6 MB
+		release := w.stuck()
+		b := w.start(w.options(small))
+		w.assigned(b, 4)
+		var most int64
+		w.until("reading has stopped", func() bool {
+			before := b.budget.Load().used.Load()
+			w.pass(time.Second)
+			most = max(most, b.budget.Load().used.Load())
+			return before > 0 && b.budget.Load().used.Load() == before
+		})
+		if limit := batchBudget(b.opts.Memory); most > limit+(3<<20) {
+			t.Errorf("%d bytes are held, the budget is %d and a fetch has 1 MiB or one batch", most, limit)
+		}
+		if got := b.board.snapshot().Memory; got.Used == 0 || got.Budget != batchBudget(b.opts.Memory) {
+			t.Errorf("the status shows %+v", got)
+		}
+		w.pass(10 * time.Second)
+		release()
+		w.caughtUp("in")
+		b.stopped()
+		w.exact("out", "in")
+		if b.restarts() != 0 {
+			t.Errorf("%d restarts", b.restarts())
+		}
+		if n := b.budget.Load().used.Load(); n != 0 {
+			t.Errorf("%d bytes were never given back", n)
+		}
+	})
+}
+
+// TestStuckOutputAndAJoiner: a member that joins meanwhile waits for the epoch to end or fail, not longer.
+func TestStuckOutputAndAJoiner(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		w.feedBytes(150, 0, 1, 2, 3)
+		release := w.stuck()
+		a := w.start(w.options(small))
+		w.assigned(a, 4)
+		w.pass(5 * time.Second)
+		began := time.Now()
+		b := w.start(w.options(small, instance("b")))
+		w.until("the second member has partitions", func() bool { return b.holds() > 0 })
+		if took := time.Since(began); took > a.opts.TxnTimeout {
+			t.Errorf("the second member waited for %s", took)
+		}
+		release()
+		w.caughtUp("in")
+		a.stopped()
+		b.stopped()
+		w.exact("out", "in")
+	})
+}
+
+// TestBudgetOfFiltered: what has no output gives its memory back.
+func TestBudgetOfFiltered(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(2, "in", "out")
+		w.feedBytes(300, 0, 1)
+		b := w.start(w.options(small, func(o *Options) { o.Chain = chain(t, "filter_header(never=)") }))
+		w.caughtUp("in")
+		if n := b.budget.Load().used.Load(); n != 0 {
+			t.Errorf("%d bytes are held of records that are gone", n)
+		}
+		b.stopped()
+	})
+}
+
+// TestMemoryShares: the parts add up to less than the whole, for any limit worth having.
+func TestMemoryShares(t *testing.T) {
+	t.Parallel()
+	for _, memory := range []int64{32 << 20, 256 << 20, 512 << 20, 4 << 30, 64 << 30} {
+		s := &session{Bridge: &Bridge{opts: Options{Memory: memory}}}
+		cl, err := kgo.NewClient(s.fetchLimits()...)
+		if err != nil {
+			t.Fatalf("%d MiB: %v", memory>>20, err)
+		}
+		fetch := int64(cl.OptValue(kgo.FetchMaxBytes).(int32))
+		fetches := int64(cl.OptValue(kgo.MaxConcurrentFetches).(int))
+		cl.Close()
+		if fetch > 16<<20 || fetch < 1<<20 {
+			t.Errorf("%d MiB: a fetch of %d bytes", memory>>20, fetch)
+		}
+		if sum := batchBudget(memory) + fetch*fetches + 2*memory/produceShare; sum > memory {
+			t.Errorf("%d MiB: %d MiB are promised", memory>>20, sum>>20)
+		}
+	}
+}
+
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	for interval, want := range map[time.Duration]time.Duration{
+		0: 0, 20 * time.Millisecond: time.Millisecond, 100 * time.Millisecond: 5 * time.Millisecond, time.Hour: 5 * time.Millisecond,
+	} {
+		if got := lingerFor(interval); got != want {
+			t.Errorf("interval %s: linger %s, want %s", interval, got, want)
+		}
+	}
+}
