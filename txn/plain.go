@@ -37,7 +37,7 @@ var _ Participant = (*Plain)(nil)
 func OpenPlain(o Options) (*Plain, error) {
 	cl, err := o.Client(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RequestTimeoutOverhead(3*time.Second))
 	if err != nil {
-		return nil, err
+		return nil, &FatalError{Status: StatusConfig, Err: fmt.Errorf("client of the producer: %w", err)}
 	}
 	return &Plain{cl: cl, progress: newGroupProgress(o), open: map[Epoch]*outstanding{}}, nil
 }

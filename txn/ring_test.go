@@ -20,8 +20,14 @@ import (
 func (s seen) line() string {
 	switch r := s.Request.(type) {
 	case *kmsg.InitProducerIDRequest:
+		if r.TransactionalID == nil {
+			return "init"
+		}
 		return "init " + *r.TransactionalID
 	case *kmsg.ProduceRequest:
+		if r.TransactionID == nil {
+			return "produce"
+		}
 		return "produce " + *r.TransactionID
 	case *kmsg.AddPartitionsToTxnRequest:
 		return "partitions " + r.TransactionalID

@@ -191,8 +191,15 @@ func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kg
 		s.opened.CompareAndSwap(0, time.Now().UnixNano())
 	}
 	promise := b.promise
+	cl := s.current() // Produce may wait for room, and Close end that
+	if cl == nil {
+		for _, r := range records {
+			promise(r, kgo.ErrClientClosed)
+		}
+		return
+	}
 	for _, r := range records {
-		s.cl.Produce(ctx, r, promise)
+		cl.Produce(ctx, r, promise)
 	}
 }
 
