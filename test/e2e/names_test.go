@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/eosbridge/eosbridge/test/kafka"
 )
 
@@ -115,6 +117,76 @@ func TestSleeper(t *testing.T) {
 		stop(t, other)
 		r.exact(t)
 	})
+}
+
+// TestRemovedMember freezes a member in the middle of an epoch, removes it from
+// the group by hand, and lets another take its partitions over, all within the
+// transaction's time-out. When it goes on, its producer is still good, and only
+// the member's credential in TxnOffsetCommit (KIP-447) keeps its epoch out.
+func TestRemovedMember(t *testing.T) {
+	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
+		for _, protocol := range protocols(c) {
+			t.Run(protocol, func(t *testing.T) {
+				t.Parallel()
+				proxy := distant(t, c)
+				proxy.SetDelay(20 * time.Millisecond) // wide steps
+				removedMember(t, newRig(t, c, plan{
+					in: 2, out: 3, address: proxy.Addr(), settings: map[string]string{
+						"BRIDGE_GROUP_PROTOCOL": protocol,
+						// If the frozen epoch has its positions in the transaction already, the
+						// successor waits for it to end, and ends it itself after twice this time.
+						"BRIDGE_EPOCH_TIMEOUT": "2s",
+					},
+				}))
+			})
+		}
+	})
+}
+
+func removedMember(t *testing.T, r *rig) {
+	t.Helper()
+	rng := seeded(t)
+	stopWatch := r.watched(t)
+	feed := r.feed(t, 500)
+	sleeper := r.start(t, "a")
+	var takeovers []time.Duration
+	for range size(3, 10) {
+		awaitCommit(t, sleeper, sleeper.Log.Len())
+		mark := sleeper.Log.Len()
+		step := []string{StepBarrier, StepAligned, StepFlushed}[rng.IntN(3)]
+		await(t, sleeper, mark, step, Message(step))
+		if err := sleeper.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		left, err := r.adm.LeaveGroup(within(t, patience), kadm.LeaveGroup(r.group).InstanceIDs("a").Reason("removed by a test"))
+		if err == nil {
+			err = left.Error()
+		}
+		if err != nil {
+			t.Fatalf("remove the member: %v", err)
+		}
+		other := r.start(t, "b")
+		took := awaitCommit(t, other, 0).At.Sub(other.Started)
+		takeovers = append(takeovers, took)
+		if took > 25*time.Second {
+			t.Errorf("the successor waited %v: the frozen member's transaction was not swept, it timed out", took)
+			t.Logf("%s", other.Log.Tail(60))
+		}
+		mark = sleeper.Log.Len()
+		if err := sleeper.Continue(); err != nil {
+			t.Fatal(err)
+		}
+		awaitCommit(t, other, other.Log.Len())
+		stop(t, other)
+		await(t, sleeper, mark, "joining", State("joining"))
+	}
+	awaitCommit(t, sleeper, sleeper.Log.Len())
+	feed.finish(t)
+	r.settle(t)
+	stopWatch()
+	r.exact(t)
+	t.Logf("%d epochs aborted; start of the successor to its first commit: %s", sleeper.Log.Count("epoch aborted"), spread(takeovers))
+	stop(t, sleeper)
 }
 
 // supervisor keeps a process running as systemd or Kubernetes would, except
