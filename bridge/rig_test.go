@@ -363,6 +363,19 @@ func (b *logbook) with(message string) []string {
 	return texts
 }
 
+// loud counts what people see at the default level.
+func (b *logbook) loud() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, e := range b.entries {
+		if e.Level >= slog.LevelInfo {
+			n++
+		}
+	}
+	return n
+}
+
 // String writes the last entries.
 func (b *logbook) String() string {
 	b.mu.Lock()

@@ -268,11 +268,12 @@ func (s *session) build() {
 // close ends the session's clients. A failure decides what the next session must learn from the broker.
 func (s *session) close(ctx context.Context, err error) error {
 	s.closing.Store(true)
+	s.fail(err)
+	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
+	// Only now: with KIP-848 the client may have joined under a new id since the loss that ended the session.
 	if member, _ := s.cl.GroupMetadata(); member != "" {
 		s.member = member
 	}
-	s.fail(err)
-	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
 	err = s.lostBy(err)
 	// Without an error it was in order, although stopping may be noted only later.
 	stopping := err == nil || s.stopping.Load() || errors.Is(err, txn.ErrFatal)

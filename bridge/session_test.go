@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -375,4 +376,50 @@ func TestBrokersNeverThere(t *testing.T) {
 		w.pass(2 * time.Minute)
 		b.fails(txn.StatusUnavailable, "brokers unreachable", "connection refused")
 	})
+}
+
+// TestFlight: waiting ends when everything that was in flight has ended, or with the context.
+func TestFlight(t *testing.T) {
+	t.Parallel()
+	var f flight
+	if err := f.wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	f.start()
+	f.start()
+	waits := make(chan error, 2)
+	for range 2 {
+		go func() { waits <- f.wait(t.Context()) }()
+	}
+	f.end()
+	select {
+	case <-waits:
+		t.Error("one epoch is still in flight")
+	default:
+	}
+	f.end()
+	for range 2 {
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+	}
+	f.start()
+	errTest := errors.New("test")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errTest)
+	if err := f.wait(ctx); !errors.Is(err, errTest) {
+		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+func TestCloseWithin(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	closeWithin(time.Hour, func() {})
+	release := make(chan struct{})
+	closeWithin(time.Millisecond, func() { <-release })
+	close(release)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %s", took)
+	}
 }

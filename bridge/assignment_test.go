@@ -1,0 +1,415 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// TestLanes: partitions are spread evenly, keep their lane, and give it back.
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	a := assignment{lanes: 3}
+	tp := func(p int32) offsets.TopicPartition { return offsets.TopicPartition{Topic: "in", Partition: p} }
+	of := map[int32]int{}
+	count := make([]int, 3)
+	for p := range int32(9) {
+		of[p] = a.add(tp(p))
+		count[of[p]]++
+	}
+	if !slices.Equal(count, []int{3, 3, 3}) {
+		t.Errorf("partitions per lane: %v", count)
+	}
+	for p, lane := range of {
+		if got := a.lane(tp(p)); got != lane {
+			t.Errorf("partition %d moved from lane %d to %d", p, lane, got)
+		}
+		if got := a.add(tp(p)); got != lane {
+			t.Errorf("partition %d moved from lane %d to %d when it was added again", p, lane, got)
+		}
+	}
+	if lane, ok := a.remove(tp(4)); !ok || lane != of[4] {
+		t.Errorf("removed from lane %d (%v), want %d", lane, ok, of[4])
+	}
+	if _, ok := a.remove(tp(4)); ok {
+		t.Error("removed twice")
+	}
+	if got := a.lane(tp(100)); got != of[4] {
+		t.Errorf("a new partition goes to lane %d, want the one with the fewest, %d", got, of[4])
+	}
+	if got := a.partitions()["in"]; len(got) != 9 || slices.Contains(got, 4) {
+		t.Errorf("partitions %v", got)
+	}
+	if a.topicID("in") != ([16]byte{}) {
+		t.Error("an id that nobody set")
+	}
+	a.setID("in", [16]byte{1})
+	if a.topicID("in") != ([16]byte{1}) || a.allIDs()["in"] != ([16]byte{1}) {
+		t.Error("the id is lost")
+	}
+}
+
+// protocols runs a test with both protocols of groups.
+func protocols(t *testing.T, test func(t *testing.T, w *world, change func(*Options)), opts ...kfake.Opt) {
+	for _, consumer := range []bool{false, true} {
+		t.Run(map[bool]string{false: "classic", true: "KIP-848"}[consumer], func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				test(t, w, func(o *Options) { o.Consumer = consumer })
+			}, append([]kfake.Opt{quickHeartbeats()}, opts...)...)
+		})
+	}
+}
+
+// quickHeartbeats lets KIP-848 rebalance in less fake time, which costs real time while records flow.
+func quickHeartbeats() kfake.Opt {
+	return kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "500"})
+}
+
+// feeding writes records until the test calls stop, which waits for the last one.
+func (w *world) feeding(topic string, d time.Duration, partitions ...int32) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !closed(end) && w.t.Context().Err() == nil {
+			var records []*kgo.Record
+			for _, p := range partitions {
+				records = append(records, &kgo.Record{Topic: topic, Partition: p, Value: []byte(w.unique(topic, p))})
+			}
+			if err := w.cl.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
+				w.t.Error(err)
+				return
+			}
+			w.pass(d)
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
+// abortedEpochs counts the epochs of bridges that did not commit.
+func abortedEpochs(all ...*running) int {
+	n := 0
+	for _, b := range all {
+		n += b.outcomes()[OutcomeAborted]
+	}
+	return n
+}
+
+// TestMembersComeAndGo: while records flow, members join and leave in order. The output is exact and no epoch is
+// thrown away.
+func TestMembersComeAndGo(t *testing.T) {
+	protocols(t, func(t *testing.T, w *world, protocol func(*Options)) {
+		const all = 6
+		partitions := []int32{0, 1, 2, 3, 4, 5}
+		w.topics(all, "in", "out")
+		stop := w.feeding("in", 5*time.Millisecond, partitions...)
+		a := w.start(w.options(protocol))
+		w.assigned(a, all)
+		members := []*running{a}
+		balanced := func() {
+			w.until(fmt.Sprintf("%d members share", len(members)), func() bool {
+				for _, m := range members {
+					if m.holds() != all/len(members) || m.board.snapshot().State != StateRunning {
+						return false
+					}
+				}
+				return true
+			})
+			w.pass(500 * time.Millisecond)
+		}
+		var gone []*running
+		for _, name := range []string{"b", "c"} {
+			members = append(members, w.start(w.options(protocol, instance(name))))
+			balanced()
+		}
+		if !a.opts.Consumer { // kfake does not let static members of KIP-848 groups leave
+			for len(members) > 1 {
+				first := members[0]
+				members = members[1:]
+				first.stopped()
+				gone = append(gone, first)
+				balanced()
+			}
+		}
+		stop()
+		w.caughtUp("in")
+		for _, m := range members {
+			m.stopped()
+		}
+		w.exact("out", "in")
+		everybody := append(gone, members...)
+		if n := abortedEpochs(everybody...); n > 0 {
+			t.Errorf("%d epochs aborted", n)
+		}
+		for _, m := range everybody {
+			if m.restarts() > 0 {
+				t.Errorf("%s started again %d times", m.opts.Instance, m.restarts())
+			}
+		}
+	})
+}
+
+// TestIdleMemberHoldsNobodyUp: a member without input polls and lets others join.
+func TestIdleMemberHoldsNobodyUp(t *testing.T) {
+	protocols(t, func(t *testing.T, w *world, protocol func(*Options)) {
+		w.topics(4, "in", "out")
+		a := w.start(w.options(protocol))
+		w.assigned(a, 4)
+		w.pass(time.Minute)
+		began := time.Now()
+		b := w.start(w.options(protocol, instance("b")))
+		w.assigned(b, 2)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the second member waited for %s", took)
+		}
+		b.stopped()
+		a.stopped()
+	})
+}
+
+// TestBusyMemberHoldsNobodyUp: a member whose commit takes its time lets others join after it.
+func TestBusyMemberHoldsNobodyUp(t *testing.T) {
+	protocols(t, func(t *testing.T, w *world, protocol func(*Options)) {
+		w.topics(4, "in", "out")
+		stop := w.feeding("in", 5*time.Millisecond, 0, 1, 2, 3)
+		slow := func(o *Options) { o.EpochInterval = 500 * time.Millisecond }
+		a := w.start(w.options(protocol, slow))
+		w.assigned(a, 4)
+		// (kfake calls all positions of a group unstable while one is: a joiner needs a moment without a commit.)
+		w.slowly(kmsg.EndTxn, 1<<40, 200*time.Millisecond)
+		began := time.Now()
+		b := w.start(w.options(protocol, slow, instance("b")))
+		w.until("both share", func() bool { return a.holds() == 2 && b.holds() == 2 })
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("the second member waited for %s", took)
+		}
+		w.pass(3 * time.Second)
+		stop()
+		w.caughtUp("in")
+		b.stopped()
+		a.stopped()
+		w.exact("out", "in")
+		if n := abortedEpochs(a, b); n > 0 {
+			t.Errorf("%d epochs aborted", n)
+		}
+	})
+}
+
+// TestRevokedWhileStopping: a member joins while another one's last commit takes its time. (This once sent into a
+// closed channel.)
+func TestRevokedWhileStopping(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		a := w.start(w.options(longEpochs))
+		w.assigned(a, 4)
+		w.feed("in", 1, 0) // the first epoch closes at once
+		w.caughtUp("in")
+		w.feed("in", 10, 0, 1, 2, 3)
+		w.pass(100 * time.Millisecond)
+		held := w.slowly(kmsg.EndTxn, 1, 2500*time.Millisecond)
+		a.stop()
+		w.until("the last commit waits", func() bool { return held.Load() == 1 })
+		b := w.start(w.options(instance("b")))
+		if err := a.wait(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		w.assigned(b, 4)
+		w.caughtUp("in")
+		b.stopped()
+		w.exact("out", "in")
+		if n := abortedEpochs(a, b); n > 0 {
+			t.Errorf("%d epochs aborted", n)
+		}
+	})
+}
+
+// TestKicked: an administrator removes the member. It joins again under a new id, and nothing is lost or repeated.
+func TestKicked(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		stop := w.feeding("in", 5*time.Millisecond, 0, 1, 2, 3)
+		a, b := w.start(w.options()), w.start(w.options(instance("b")))
+		w.assigned(a, 2)
+		w.assigned(b, 2)
+		for range 3 {
+			before := a.restarts()
+			w.kick("g", "a")
+			w.until("it starts again", func() bool { return a.restarts() > before })
+			w.assigned(a, 2)
+			w.assigned(b, 2)
+		}
+		stop()
+		w.caughtUp("in")
+		a.stopped()
+		b.stopped()
+		w.exact("out", "in")
+		if a.restarts() > 6 || b.restarts() > 0 {
+			t.Errorf("%d and %d restarts", a.restarts(), b.restarts())
+		}
+	})
+}
+
+// kick removes a static member.
+func (w *world) kick(group, instance string) {
+	w.t.Helper()
+	resp, err := w.adm.LeaveGroup(w.t.Context(), kadm.LeaveGroup(group).Reason("test").InstanceIDs(instance))
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestFencedMember: with KIP-848 the broker may take the member epoch away; the client joins again by itself, and
+// the bridge must not commit with the new membership what it read with the old one.
+func TestFencedMember(t *testing.T) {
+	for _, err := range []*kerr.Error{kerr.FencedMemberEpoch, kerr.StaleMemberEpoch} {
+		t.Run(err.Message, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.topics(4, "in", "out")
+				stop := w.feeding("in", 5*time.Millisecond, 0, 1, 2, 3)
+				consumer := func(o *Options) { o.Consumer = true }
+				a, b := w.start(w.options(consumer)), w.start(w.options(consumer, instance("b")))
+				w.assigned(a, 2)
+				w.assigned(b, 2)
+				for range 5 {
+					before := a.restarts() + b.restarts()
+					w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ConsumerGroupHeartbeat}, Err: err, TopLevel: true})
+					w.until("one starts again", func() bool { return a.restarts()+b.restarts() > before })
+					w.until("both share", func() bool { return a.holds() == 2 && b.holds() == 2 })
+					w.pass(200 * time.Millisecond)
+				}
+				stop()
+				w.caughtUp("in")
+				a.stopped()
+				b.stopped()
+				w.exact("out", "in")
+			}, quickHeartbeats())
+		})
+	}
+}
+
+// TestNameTaken: a newcomer with our name wins; the older process ends with ErrFenced and leaves it alone.
+func TestNameTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		stop := w.feeding("in", 5*time.Millisecond, 0, 1, 2, 3)
+		older := w.start(w.options())
+		w.assigned(older, 4)
+		w.pass(time.Second)
+		w.judgeLeaves()
+		newer := w.start(w.options())
+		if err := older.wait(); exitCodeOf(err) != 75 {
+			t.Errorf("the older one ended with %v", err)
+		}
+		w.assigned(newer, 4)
+		w.pass(5 * time.Second)
+		stop()
+		w.caughtUp("in")
+		newer.stopped()
+		w.exact("out", "in")
+		if newer.restarts() > 1 {
+			t.Errorf("the newer one started again %d times", newer.restarts())
+		}
+	})
+}
+
+// exitCodeOf is what cli makes of an error.
+func exitCodeOf(err error) int {
+	var fatal *txn.FatalError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, txn.ErrFenced):
+		return 75
+	case errors.As(err, &fatal):
+		return fatal.ExitCode()
+	default:
+		return 1
+	}
+}
+
+// judgeLeaves makes LeaveGroup answer FENCED_INSTANCE_ID to a member id that no longer holds the name, as Kafka
+// does; kfake removes whoever holds it.
+func (w *world) judgeLeaves() {
+	holder := map[string]string{}
+	w.ControlKey(int16(kmsg.SyncGroup), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		w.KeepControl()
+		if req := r.(*kmsg.SyncGroupRequest); req.InstanceID != nil {
+			holder[*req.InstanceID] = req.MemberID
+		}
+		return nil, nil, false
+	})
+	w.ControlKey(int16(kmsg.LeaveGroup), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		w.KeepControl()
+		req := r.(*kmsg.LeaveGroupRequest)
+		m := req.Members[0]
+		if m.MemberID == "" || m.InstanceID == nil || holder[*m.InstanceID] == m.MemberID || holder[*m.InstanceID] == "" {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
+		answer := kmsg.NewLeaveGroupResponseMember()
+		answer.MemberID, answer.InstanceID, answer.ErrorCode = m.MemberID, m.InstanceID, kerr.FencedInstanceID.Code
+		resp.Members = append(resp.Members, answer)
+		return resp, nil, true
+	})
+}
+
+// TestNameReleasedLate: at the first join the name may still be held by a process that died; at a later one its
+// holder came after us.
+func TestNameReleasedLate(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before func(*world, *running)
+		count  int // the client tries four times before it tells
+		status int
+	}{
+		{"first join", nil, 6, 0},
+		{"later join", func(w *world, b *running) {
+			w.assigned(b, 2)
+			w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}})
+		}, -1, 75},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.topics(2, "in", "out")
+				unreleased := kfake.Fault{Keys: []kmsg.Key{kmsg.ConsumerGroupHeartbeat}, Err: kerr.UnreleasedInstanceID, TopLevel: true, Count: tc.count,
+					When: func(r kmsg.Request) bool { return r.(*kmsg.ConsumerGroupHeartbeatRequest).MemberEpoch == 0 }}
+				if tc.before == nil {
+					w.Fault(unreleased)
+				}
+				b := w.start(w.options(func(o *Options) { o.Consumer = true }))
+				if tc.before != nil {
+					tc.before(w, b)
+					w.Fault(unreleased)
+				}
+				w.feed("in", 10, 0, 1)
+				if tc.status == 75 {
+					err := b.wait()
+					if exitCodeOf(err) != 75 || !strings.Contains(err.Error(), `instance "a"`) {
+						t.Errorf("ended with %v", err)
+					}
+					return
+				}
+				w.caughtUp("in")
+				b.stopped()
+				w.exact("out", "in")
+			})
+		})
+	}
+}
