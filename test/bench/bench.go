@@ -34,17 +34,24 @@ func bench(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return err
 	}
 	rep := newReport(o, all)
+	if o.into != "" {
+		err = rep.into(o.into)
+	}
+	return errors.Join(err, rep.print(o, stdout), rep.inexact())
+}
+
+// print writes the report in the form that was asked for.
+func (rep *report) print(o *options, stdout io.Writer) error {
 	switch {
 	case o.json:
 		encoder := json.NewEncoder(stdout)
 		encoder.SetIndent("", "  ")
-		err = encoder.Encode(rep)
+		return encoder.Encode(rep)
 	case o.markdown:
-		err = rep.write(stdout, asMarkdown)
+		return rep.write(stdout, asMarkdown)
 	default:
-		err = rep.write(stdout, asText)
+		return rep.write(stdout, asText)
 	}
-	return errors.Join(err, rep.inexact())
 }
 
 // all runs every workload.
@@ -112,15 +119,19 @@ func (r *rig) warm(ctx context.Context, w workload) error {
 		return err
 	}
 	defer r.drop(in)
-	r.say("warm-up of the broker: %d records", w.records)
+	r.say("warm-up of the broker: %d records through each variant", w.records)
 	if err := load(ctx, r.cluster.Bootstrap(), in, w.records, w.size); err != nil {
 		return err
 	}
 	profiles := r.options.profiles
 	r.options.profiles = ""
 	defer func() { r.options.profiles = profiles }()
-	_, err = r.throughput(ctx, "warm-up", w, in, variantPlain, 0)
-	return err
+	for _, variant := range r.options.variants {
+		if _, err := r.throughput(ctx, "warm-up", w, in, variant, 0); err != nil {
+			return fmt.Errorf("%s: %w", variant, err)
+		}
+	}
+	return nil
 }
 
 // feeds runs the steady load, close to the broker and far from it.

@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// warmUpTime passes between the first output and the measured time of feed.
-const warmUpTime = 3 * time.Second
-
 // steady feeds a variant at a constant pace and measures in the middle of it.
 func (r *rig) steady(ctx context.Context, name string, delay time.Duration, variant string, round int) (m measurement, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.options.timeout, errTimeout)
@@ -83,7 +80,7 @@ func (r *rig) middle(ctx context.Context, c *child, l *listener, m *measurement)
 		return began, 0, err
 	}
 	m.StartSeconds = time.Since(c.started).Seconds()
-	if err := c.wait(ctx, warmUpTime); err != nil {
+	if err := c.wait(ctx, r.options.settle); err != nil {
 		return began, 0, err
 	}
 	before, err := c.stalledSeconds(ctx)

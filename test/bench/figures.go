@@ -50,6 +50,13 @@ type epochs struct {
 	Interval  float64 `json:"interval_p50_ms"` // from one to the next: reached, not asked for
 	CommitP50 float64 `json:"commit_p50_ms"`   // from the end of input to the acknowledged commit
 	CommitP99 float64 `json:"commit_p99_ms"`
+	// The steps of a commit, medians; only the bridge tells them.
+	Align   float64 `json:"align_p50_ms,omitempty"`   // until every lane is through
+	Flush   float64 `json:"flush_p50_ms,omitempty"`   // until every record is acknowledged
+	Offsets float64 `json:"offsets_p50_ms,omitempty"` // until the positions are, the wait for the epoch before included
+	End     float64 `json:"end_p50_ms,omitempty"`     // until the commit is
+	// Triggers counts what closed the epochs.
+	Triggers map[string]int `json:"triggers,omitempty"`
 }
 
 // sample is the state of the output at one moment.

@@ -74,6 +74,7 @@ type options struct {
 
 	feedRate int
 	feedTime time.Duration
+	settle   time.Duration
 	delay    time.Duration
 
 	bridge      string // path of the binary
@@ -85,6 +86,7 @@ type options struct {
 	timeout     time.Duration
 
 	json, markdown bool
+	into           string // file
 }
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
@@ -95,9 +97,10 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	variants := flags.String("variants", "bridge,plain", "programs to compare: bridge, plain, session")
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds; in each, every variant runs once")
 	flags.Int64Var(&o.records, "records", 0, "records of W1 and W2 (default 1,000,000 and 4,000,000)")
-	flags.Int64Var(&o.warmUp, "warm-up", 1_000_000, "records that a plain copy passes through the broker before anything is measured")
+	flags.Int64Var(&o.warmUp, "warm-up", 1_000_000, "records that each variant copies before anything is measured: the broker's compiler must see both")
 	flags.IntVar(&o.feedRate, "feed-rate", 4000, "records per second of feed")
 	flags.DurationVar(&o.feedTime, "feed-time", 20*time.Second, "measured time of one run of feed")
+	flags.DurationVar(&o.settle, "settle", 3*time.Second, "time of feed between the first output and the measured time")
 	flags.DurationVar(&o.delay, "delay", 10*time.Millisecond, "feed runs once more with this added to every answer of the broker; 0 = not")
 	flags.StringVar(&o.bridge, "bridge", "bin/eosbridge", "the binary to measure (make build)")
 	flags.StringVar(&o.compression, "compression", "none", "of the output, in all variants: none, gzip, snappy, lz4, zstd")
@@ -106,6 +109,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up on one run after this long")
 	flags.BoolVar(&o.json, "json", false, "print everything that was measured as JSON")
 	flags.BoolVar(&o.markdown, "markdown", false, "print the tables as Markdown")
+	flags.StringVar(&o.into, "into", "", "write the Markdown between the marks of this file, e.g. docs/performance.md")
 	flags.Func("env", "variant:KEY=VALUE for the variant's environment, e.g. bridge:BRIDGE_LANES=1; may be repeated", func(s string) error {
 		variant, setting, ok := strings.Cut(s, ":")
 		if !ok || !strings.Contains(setting, "=") {

@@ -68,7 +68,12 @@ type epochSummary struct {
 	Epoch     int64     `json:"epoch"`
 	Outcome   string    `json:"outcome"`
 	Triggered time.Time `json:"triggered"`
-	Committed float64   `json:"committed_ms"`
+	Trigger   string    `json:"trigger"`
+	// Milliseconds since Triggered.
+	Aligned     float64 `json:"aligned_ms"`
+	Flushed     float64 `json:"flushed_ms"`
+	OffsetsSent float64 `json:"offsets_sent_ms"`
+	Committed   float64 `json:"committed_ms"`
 }
 
 // history collects epochs over a run, for the bridge remembers only the last hundred.
@@ -100,14 +105,19 @@ func (h history) summary(after time.Time) epochs {
 		}
 	}
 	slices.Sort(numbers)
-	var s epochs
-	var commits, between []float64
+	s := epochs{Triggers: map[string]int{}}
+	var between, commits, aligns, flushes, positions, ends []float64
 	for _, n := range numbers {
 		e := h[n]
+		s.Triggers[e.Trigger]++
 		switch e.Outcome {
 		case "committed":
 			s.Committed++
 			commits = append(commits, e.Committed)
+			aligns = append(aligns, e.Aligned)
+			flushes = append(flushes, e.Flushed-e.Aligned)
+			positions = append(positions, e.OffsetsSent-e.Flushed)
+			ends = append(ends, e.Committed-e.OffsetsSent)
 		case "aborted":
 			s.Aborted++
 		}
@@ -116,6 +126,8 @@ func (h history) summary(after time.Time) epochs {
 		}
 	}
 	s.Interval, s.CommitP50, s.CommitP99 = quantile(between, 0.5), quantile(commits, 0.5), quantile(commits, 0.99)
+	s.Align, s.Flush = quantile(aligns, 0.5), quantile(flushes, 0.5)
+	s.Offsets, s.End = quantile(positions, 0.5), quantile(ends, 0.5)
 	return s
 }
 
