@@ -237,7 +237,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	wg.Go(func() { // ended by answers
 		for answer := range arrived {
 			<-time.After(time.Until(answer.due)) // as long as the network takes
-			_, _ = client.Write(answer.frame) // a client that is gone is noticed by requests
+			_, _ = client.Write(answer.frame)    // a client that is gone is noticed by requests
 			p.answered(client, answer.key)
 		}
 	})
