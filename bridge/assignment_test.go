@@ -116,7 +116,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		const all = 6
 		partitions := []int32{0, 1, 2, 3, 4, 5}
 		w.topics(all, "in", "out")
-		stop := w.feeding("in", 5*time.Millisecond, partitions...)
+		stop := w.feeding("in", 20*time.Millisecond, partitions...)
 		a := w.start(w.options(protocol))
 		w.assigned(a, all)
 		members := []*running{a}
@@ -282,7 +282,7 @@ func TestFencedMember(t *testing.T) {
 		t.Run(err.Message, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.topics(4, "in", "out")
-				stop := w.feeding("in", 5*time.Millisecond, 0, 1, 2, 3)
+				stop := w.feeding("in", 20*time.Millisecond, 0, 1, 2, 3)
 				consumer := func(o *Options) { o.Consumer = true }
 				a, b := w.start(w.options(consumer)), w.start(w.options(consumer, instance("b")))
 				w.assigned(a, 2)

@@ -102,6 +102,7 @@ type wire struct {
 
 	mu   sync.Mutex
 	open map[net.Conn]bool
+	held chan struct{} // not nil: what is written waits for it to close
 }
 
 type wired struct {
@@ -110,6 +111,12 @@ type wired struct {
 }
 
 func (c *wired) Write(b []byte) (int, error) {
+	c.wire.mu.Lock()
+	held := c.wire.held
+	c.wire.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	if c.wire.delay > 0 {
 		<-time.After(c.wire.delay)
 	}
@@ -155,6 +162,28 @@ func (w *wire) sever() {
 }
 
 func (w *wire) plug() { w.cut.Store(false) }
+
+// hold keeps back what is written from now on, until the answer is called: a process that was paused.
+func (w *wire) hold() (release func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := make(chan struct{})
+	w.held = held
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.held = nil
+		close(held)
+	})
+}
+
+// ownWire gives a bridge a connection of its own, which can be cut alone.
+func (w *world) ownWire() (*wire, func(*Options)) {
+	own := &wire{dial: w.wire.dial, open: map[net.Conn]bool{}}
+	return own, func(o *Options) {
+		o.Client = []kgo.Opt{kgo.SeedBrokers(w.ListenAddrs()...), kgo.Dialer(own.DialContext)}
+	}
+}
 
 // options are those of a bridge from topic "in" to topic "out" with short timeouts that keep the laws of
 // config: longest open age + 2 × epoch timeout <= transaction timeout < session timeout <= rebalance timeout.
