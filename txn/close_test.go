@@ -111,8 +111,14 @@ func TestCloseWithRecordsOutstanding(t *testing.T) {
 			}()
 			b.await(done)
 			c.expect(t, 11, kgo.ErrClientClosed)
-			p.Close() // once more does nothing
 			release()
+
+			p.Close() // once more does nothing
+			late := make(chan error, 1)
+			p.Produce(b.ctx, 1, outputs("late", "too late"), func(_ *kgo.Record, err error) { late <- err })
+			if err := <-late; !errors.Is(err, kgo.ErrClientClosed) {
+				t.Errorf("done with %v after Close", err)
+			}
 		})
 	}
 }

@@ -274,6 +274,54 @@ func TestEpochWithoutOutput(t *testing.T) {
 	})
 }
 
+// Invariant 8: what an epoch has put out says nothing about the next one on its slot.
+func TestEpochWithoutOutputAfterOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		r := b.open()
+		b.mustEpoch(r, Checkpoint{Epoch: 1, Positions: at(1), Credential: outsider()}, "x")
+		b.mustEpoch(r, Checkpoint{Epoch: 2, Positions: at(2), Credential: outsider()}, "y")
+		for n := Epoch(3); n <= 4; n++ {
+			if steps := b.mustEpoch(r, Checkpoint{Epoch: n, Positions: at(int64(n)), Credential: outsider()}); !steps.Carried {
+				t.Errorf("epoch %d: steps %+v", n, steps)
+			}
+		}
+		b.expectCount(kmsg.TxnOffsetCommit, 2)
+		b.expectCount(kmsg.EndTxn, 2)
+		b.expectPositions(2)
+		b.mustEpoch(r, Checkpoint{Epoch: 5, Positions: at(5), Credential: outsider()}, "z")
+		b.expectPositions(5)
+		b.expectOutput("x", "y", "z")
+	})
+}
+
+// Epochs of one slot may put out to different topics.
+func TestEpochsOfOtherTopics(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		if err := b.CreateTopic("other", 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		r := b.open()
+		for n := Epoch(1); n <= 4; n++ {
+			if err := r.Begin(b.ctx, n); err != nil {
+				t.Fatal(err)
+			}
+			topic := "out"
+			if n > 2 {
+				topic = "other"
+			}
+			r.Produce(b.ctx, n, []*kgo.Record{{Topic: topic, Value: []byte("x")}}, ignore)
+			if err := r.PreCommit(b.ctx, n); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Commit(b.ctx, Checkpoint{Epoch: n, Positions: at(int64(n)), Credential: outsider()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.expectPositions(4)
+		b.expectOutput("x", "x")
+	})
+}
+
 // Invariant 8: an epoch that read nothing carries nothing.
 func TestEpochWithoutPositions(t *testing.T) {
 	b := newBed(t)
