@@ -220,8 +220,9 @@ func (s *session) commit() error {
 }
 
 func (s *session) commitEpoch(e *epoch) error {
-	// The commit outlives a failing session: cutting it off would only make its outcome unknown.
-	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(s.ctx), e.triggered.Add(s.opts.EpochTimeout),
+	// The commit outlives a failing session: cutting it off would only make its outcome unknown. That happens
+	// only when a stop may take no longer.
+	ctx, cancel := context.WithDeadlineCause(s.late, e.triggered.Add(s.opts.EpochTimeout),
 		fmt.Errorf("%w: commit of epoch %d exceeded the epoch timeout of %s", txn.ErrInDoubt, e.n, s.opts.EpochTimeout))
 	defer cancel()
 	steps, err := s.sink.Commit(ctx, txn.Checkpoint{Epoch: e.n, Positions: e.positions, Credential: e.cred})
@@ -238,7 +239,7 @@ func (s *session) commitEpoch(e *epoch) error {
 // settle commits carried positions outside a transaction. Every epoch they stem from has ended, for the
 // committer is serial.
 func (s *session) settle(olderThan time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.opts.EpochTimeout)
+	ctx, cancel := context.WithTimeout(s.late, s.opts.EpochTimeout)
 	defer cancel()
 	committed, err := s.sink.Settle(ctx, olderThan)
 	if committed {

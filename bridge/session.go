@@ -36,6 +36,9 @@ type session struct {
 	fail context.CancelCauseFunc
 	end  context.CancelFunc // stops in order, as a signal does
 
+	late    context.Context // ends when a stop may take no longer, its cause the reason
+	tooLate context.CancelCauseFunc
+
 	budget   *budget
 	lanes    []*lane
 	passes   chan pass
@@ -87,6 +90,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	}
 	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, budget: newBudget(batchBudget(b.opts.Memory)), made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
 	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.late, s.tooLate = context.WithCancelCause(context.WithoutCancel(ctx))
 	b.budget.Store(s.budget)
 	s.assigned.ids = maps.Clone(b.topicIDs)
 	ok := false
@@ -203,9 +207,9 @@ func (s *session) run(ctx, abort context.Context) error {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			s.fail(fmt.Errorf("%w: not settled within the stop timeout of %s", txn.ErrAborted, s.opts.StopTimeout))
+			s.giveUp(fmt.Errorf("%w: not settled within the stop timeout of %s", txn.ErrAborted, s.opts.StopTimeout))
 		case <-abort.Done():
-			s.fail(fmt.Errorf("%w: stopped at once by a second signal", txn.ErrAborted))
+			s.giveUp(fmt.Errorf("%w: stopped at once by a second signal", txn.ErrAborted))
 		case <-s.ctx.Done():
 		}
 	})
@@ -243,6 +247,13 @@ func (s *session) run(ctx, abort context.Context) error {
 	return err
 }
 
+// giveUp ends a stop that took too long. It also cuts off a commit that is under way: its outcome is unknown then,
+// as after a crash, and the next start learns it.
+func (s *session) giveUp(why error) {
+	s.fail(why)
+	s.tooLate(why)
+}
+
 // build makes the lanes and channels. Capacities: a lane may pass two barriers before the coordinator looks
 // (at-least-once); the coordinator works on one epoch while the committer holds one.
 func (s *session) build() {
@@ -269,7 +280,11 @@ func (s *session) build() {
 func (s *session) close(ctx context.Context, err error) error {
 	s.closing.Store(true)
 	s.fail(err)
-	closeWithin(10*time.Second, s.cl.CloseAllowingRebalance)
+	patience := 10 * time.Second
+	if s.late.Err() != nil {
+		patience = time.Second
+	}
+	closeWithin(patience, s.cl.CloseAllowingRebalance)
 	// Only now: with KIP-848 the client may have joined under a new id since the loss that ended the session.
 	if member, _ := s.cl.GroupMetadata(); member != "" {
 		s.member = member
@@ -278,18 +293,20 @@ func (s *session) close(ctx context.Context, err error) error {
 	// Without an error it was in order, although stopping may be noted only later.
 	stopping := err == nil || s.stopping.Load() || errors.Is(err, txn.ErrFatal)
 	if err != nil && stopping {
-		courtesy, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		courtesy, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience/5)
 		s.sink.Abort(courtesy)
 		cancel()
 	}
-	closeWithin(10*time.Second, s.sink.Close)
+	closeWithin(patience, s.sink.Close)
 	s.topicIDs = s.assigned.allIDs()
 	s.board.assign(nil)
 	s.board.openTxn(time.Time{})
 	if !stopping || s.member == "" || err == nil && !s.opts.LeaveOnStop {
 		return err
 	}
-	leaveErr := s.leave(context.WithoutCancel(ctx), s.member)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience/2)
+	defer cancel()
+	leaveErr := s.leave(leaving, s.member)
 	s.member = ""
 	if errors.Is(leaveErr, txn.ErrFenced) {
 		return errors.Join(leaveErr, err)

@@ -63,6 +63,22 @@ func Committed(ctx context.Context, adm *kadm.Client, group string) (Positions, 
 	}
 }
 
+// seen gives the positions that the group has committed so far, whatever open transactions may do to them.
+func seen(ctx context.Context, adm *kadm.Client, group string) (Positions, error) {
+	fetched, err := adm.FetchOffsets(ctx, group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return Positions{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("positions of group %q: %w", group, err)
+	}
+	positions, _, err := readFetched(fetched)
+	if err != nil {
+		return nil, fmt.Errorf("positions of group %q: %w", group, err)
+	}
+	return positions, nil
+}
+
 // readFetched sorts an OffsetFetch answer into positions, partitions that may become readable by waiting
 // (heldBack: in practice UNSTABLE_OFFSET_COMMIT, and UNKNOWN_TOPIC_ID while a deleted topic's positions are
 // being removed) and a refusal. Every partition carries its own code; one bad partition makes all of it

@@ -203,15 +203,22 @@ func OutputWritten(ctx context.Context, adm *kadm.Client, topics []string) (topi
 // its other partitions came later and are not here, they begin at the earliest offset.
 //
 // Nothing is committed: the caller has to, before it reads a record (CommitEmptyGroup). StartUnset resolves like
-// StartEarliest. Like Committed, it waits for open transactions until ctx ends.
+// StartEarliest. Only when a topic seems to have no position does it wait, like Committed, for open transactions
+// until ctx ends: the first position of the topic may be in one. A position that is there cannot go away by one.
 func FirstStart(ctx context.Context, adm *kadm.Client, group string, topics []string, start Start) (Positions, error) {
-	committed, err := Committed(ctx, adm, group)
-	if err != nil {
-		return nil, err
+	topics = unique(topics)
+	for _, read := range []func(context.Context, *kadm.Client, string) (Positions, error){seen, Committed} {
+		positions, err := read(ctx, adm, group)
+		if err != nil {
+			return nil, err
+		}
+		started := positions.topics()
+		topics = slices.DeleteFunc(topics, func(topic string) bool { return started[topic] })
+		if len(topics) == 0 {
+			return Positions{}, nil
+		}
 	}
-	started := committed.topics()
-	fresh := slices.DeleteFunc(unique(topics), func(topic string) bool { return started[topic] })
-	return Resolve(ctx, adm, start, fresh)
+	return Resolve(ctx, adm, start, topics)
 }
 
 // unique gives the topics sorted and each once, in a slice of its own.
