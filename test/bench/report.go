@@ -328,6 +328,6 @@ func version(binary string) string {
 	if err != nil {
 		return "of unknown version"
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return strings.TrimPrefix(line, "eosbridge ")
+	name, _, _ := strings.Cut(strings.TrimSpace(string(out)), ",") // the rest is Go's and the library's
+	return strings.TrimPrefix(name, "eosbridge ")
 }
