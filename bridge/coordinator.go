@@ -253,9 +253,6 @@ func (s *session) ended(e *epoch, steps txn.Steps, err error) {
 	summary := e.summary(steps, err)
 	s.history.add(summary)
 	s.metrics.epoch(summary)
-	if !steps.OffsetsSent.IsZero() {
-		s.log.Debug("epoch offsets sent", "epoch", e.n, "elapsed", summary.OffsetsSent)
-	}
 	if err != nil {
 		s.log.Warn("epoch aborted", "epoch", e.n, "class", summary.Class, "err", err)
 		return

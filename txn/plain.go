@@ -35,7 +35,7 @@ var _ Participant = (*Plain)(nil)
 
 // OpenPlain answers a Participant without transactions.
 func OpenPlain(o Options) (*Plain, error) {
-	cl, err := o.Client(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RequestTimeoutOverhead(3*time.Second))
+	cl, err := o.Client(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RequestTimeoutOverhead(3*time.Second), kgo.ProduceRequestTimeout(produceTimeout))
 	if err != nil {
 		return nil, &FatalError{Status: StatusConfig, Err: fmt.Errorf("client of the producer: %w", err)}
 	}

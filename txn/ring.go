@@ -86,6 +86,10 @@ func newGroupProgress(o Options) *groupProgress {
 	return p
 }
 
+// produceTimeout is how long a broker may take for a Produce request before the client asks again. With kgo's 10 s a
+// swallowed answer would cost most of an epoch's timeout; asking again is safe, by the sequence numbers.
+const produceTimeout = 5 * time.Second
+
 // slotOptions are the protocol's demands on a slot's client; they come last, so nothing overrides them.
 func slotOptions(id ID, o Options) []kgo.Opt {
 	opts := []kgo.Opt{
@@ -94,6 +98,7 @@ func slotOptions(id ID, o Options) []kgo.Opt {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		// A swallowed answer must not cost the whole transaction timeout.
 		kgo.RequestTimeoutOverhead(3 * time.Second),
+		kgo.ProduceRequestTimeout(produceTimeout),
 	}
 	if o.Version < 2 {
 		opts = append(opts, kgo.MaxVersions(below2()))
@@ -172,6 +177,7 @@ func (r *Ring) commit(ctx context.Context, s *slot, cp Checkpoint) (Steps, error
 		return steps, err
 	}
 	steps.OffsetsSent = time.Now()
+	r.opts.Log.Debug("epoch offsets sent", "epoch", cp.Epoch, "txn_id", s.id.String())
 	if err := s.end(ctx); err != nil {
 		return steps, err
 	}
