@@ -77,9 +77,9 @@ func (s *source) due(stopping bool) (reason string, hard bool) {
 	case s.blocked.Load():
 		return TriggerRebalance, true
 	case e.recordsIn >= s.opts.EpochMaxRecords:
-		return TriggerRecords, true
+		return TriggerRecords, false
 	case e.bytesIn >= s.opts.EpochMaxBytes:
-		return TriggerBytes, true
+		return TriggerBytes, false
 	case time.Since(e.opened) >= s.opts.TxnTimeout-2*s.opts.EpochTimeout:
 		return TriggerAge, true
 	case s.dueIn() <= 0:

@@ -452,9 +452,10 @@ func TestSlotOptions(t *testing.T) {
 		}
 		defer cl.Close()
 		got := []any{
-			cl.OptValue(kgo.TransactionalID), cl.OptValue(kgo.RequiredAcks), cl.OptValue(kgo.TransactionTimeout), cl.OptValue(kgo.RequestTimeoutOverhead),
+			cl.OptValue(kgo.TransactionalID), cl.OptValue(kgo.RequiredAcks), cl.OptValue(kgo.TransactionTimeout),
+			cl.OptValue(kgo.RequestTimeoutOverhead), cl.OptValue(kgo.ProduceRequestTimeout),
 		}
-		if want := []any{"app.me.1", kgo.AllISRAcks(), time.Minute, 3 * time.Second}; !slices.Equal(got, want) {
+		if want := []any{"app.me.1", kgo.AllISRAcks(), time.Minute, 3 * time.Second, 5 * time.Second}; !slices.Equal(got, want) {
 			t.Errorf("options %v, want %v", got, want)
 		}
 		highest := int16(6)
