@@ -52,6 +52,7 @@ func run(ctx context.Context, c *Context, args []string) error {
 		return err
 	}
 	o.Version = c.build().Version
+	tuneCollector(c.Environ, o.Memory)
 	o.UntilEnd = *untilEnd
 	b, err := bridge.New(o)
 	if err != nil {
@@ -107,7 +108,7 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 	return o, nil
 }
 
-// memoryLimit answers the memory that the process may use, and makes the garbage collector know it.
+// memoryLimit answers the memory that the process may use.
 func memoryLimit(asked int64) int64 {
 	const fallback = 512 << 20
 	limit := asked
@@ -117,8 +118,22 @@ func memoryLimit(asked int64) int64 {
 			limit = int64(cgroup) / 10 * 9 //nolint:gosec // bounded above
 		}
 	}
-	debug.SetMemoryLimit(limit)
 	return limit
+}
+
+// tuneCollector lets the garbage collector run by memory rather than by the growth of the heap: records are
+// garbage soon after they are read, so collecting late costs no memory that was not granted and saves a fifth to
+// a third of the CPU time per small record (docs/performance.md). The collector's limit is half of ours: stacks,
+// request buffers on their way to the kernel and the runtime itself are not in it, and the live heap, which the
+// shares in bridge/memory.go bound to less than a quarter, must stay well below it. Who sets GOGC or GOMEMLIMIT
+// knows better.
+func tuneCollector(environ map[string]string, memory int64) {
+	if environ["GOGC"] == "" {
+		debug.SetGCPercent(400)
+	}
+	if environ["GOMEMLIMIT"] == "" {
+		debug.SetMemoryLimit(memory * 15 / 32)
+	}
 }
 
 func compression(name string) kgo.CompressionCodec {
