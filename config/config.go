@@ -64,7 +64,7 @@ type Bridge struct {
 
 	EpochInterval   time.Duration `env:"EPOCH_INTERVAL" envDefault:"100ms" section:"Checkpoint epochs" doc:"Time between checkpoints: each commits one epoch. 0 starts the next one as soon as the last is committed. When unset and the cluster's finalized 'transaction.version' is below 2, 1s is used."`
 	EpochTimeout    time.Duration `env:"EPOCH_TIMEOUT" envDefault:"15s" doc:"Longest time from an epoch's barrier to its acknowledged commit, the wait for the epoch before included. After that the epoch fails."`
-	EpochMaxRecords int           `env:"EPOCH_MAX_RECORDS" envDefault:"100000" doc:"Closes an epoch early after that many records read."`
+	EpochMaxRecords int           `env:"EPOCH_MAX_RECORDS" envDefault:"1000000" doc:"Closes an epoch early after that many records read."`
 	EpochMaxBytes   Bytes         `env:"EPOCH_MAX_BYTES" envDefault:"64MiB" doc:"Closes an epoch early after that many bytes read."`
 	EpochMinPause   time.Duration `env:"EPOCH_MIN_PAUSE" envDefault:"0s" doc:"Shortest time between the end of a commit and the next barrier."`
 

@@ -88,7 +88,7 @@ func TestDefaults(t *testing.T) {
 			GroupProtocol:    GroupProtocolClassic,
 			EpochInterval:    100 * time.Millisecond,
 			EpochTimeout:     15 * time.Second,
-			EpochMaxRecords:  100_000,
+			EpochMaxRecords:  1_000_000,
 			EpochMaxBytes:    64 << 20,
 			TxnTimeout:       40 * time.Second,
 			SessionTimeout:   45 * time.Second,
