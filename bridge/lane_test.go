@@ -349,9 +349,7 @@ func TestOrderAcrossEpochs(t *testing.T) {
 			return nil, nil, false
 		})
 		b := w.start(w.options(func(o *Options) { o.EpochMaxRecords, o.EpochInterval = 1, time.Millisecond }))
-		for range 40 {
-			w.feed("in", 1, 0)
-		}
+		w.trickle("in", 0, 60, 20*time.Millisecond)
 		w.caughtUp("in")
 		b.stopped()
 		w.exact("out", "in")

@@ -46,7 +46,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world), opts ...kfake.Opt
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { <-time.After(time.Minute) }) // the last cleanup: what has been closed ends by itself
 		virtual := &kfake.VirtualNetwork{}
-		w := newWorld(t, virtual.DialContext, append([]kfake.Opt{kfake.Ports(9092), kfake.ListenFn(virtual.Listen)}, opts...)...)
+		w := newWorld(t, time.Minute, virtual.DialContext, append([]kfake.Opt{kfake.Ports(9092), kfake.ListenFn(virtual.Listen)}, opts...)...)
 		test(t, w)
 	})
 }
@@ -55,16 +55,21 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world), opts ...kfake.Opt
 func inRealTime(t *testing.T, test func(t *testing.T, w *world), opts ...kfake.Opt) {
 	t.Helper()
 	t.Parallel()
-	test(t, newWorld(t, (&net.Dialer{}).DialContext, append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...))
+	test(t, newWorld(t, 0, (&net.Dialer{}).DialContext, append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...))
 }
 
-func newWorld(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), opts ...kfake.Opt) *world {
+func newWorld(t *testing.T, grace time.Duration, dial func(context.Context, string, string) (net.Conn, error), opts ...kfake.Opt) *world {
 	t.Helper()
 	c, err := kfake.NewCluster(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	t.Cleanup(func() { // kfake must have finished with slept controls: they wake up with the test's context
+		if grace > 0 {
+			<-time.After(grace)
+		}
+	})
 	w := &world{Cluster: c, t: t, wire: &wire{dial: dial, open: map[net.Conn]bool{}}, book: &logbook{}}
 	w.own = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(dial), kgo.MetadataMinAge(20 * time.Millisecond)}
 	w.bridges = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.wire.DialContext)}
