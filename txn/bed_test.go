@@ -382,7 +382,7 @@ func (b *bed) expectReleased() {
 // expectClass wants an error of exactly one class, this one.
 func expectClass(t *testing.T, err, want error) {
 	t.Helper()
-	if got := classes(err); len(got) != 1 || got[0] != want {
+	if got := classes(err); len(got) != 1 || !errors.Is(got[0], want) {
 		t.Errorf("the classes of %q are %v, want %v", fmt.Sprint(err), got, want)
 	}
 }

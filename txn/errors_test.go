@@ -144,9 +144,9 @@ func verdictOf(err error) string {
 	switch got := classes(err); {
 	case len(got) != 1:
 		return fmt.Sprint(got)
-	case got[0] == ErrAborted:
+	case errors.Is(got[0], ErrAborted):
 		return "A"
-	case got[0] == ErrInDoubt:
+	case errors.Is(got[0], ErrInDoubt):
 		return "X"
 	case errors.As(err, &fatal):
 		return fmt.Sprint(fatal.ExitCode())

@@ -17,7 +17,7 @@ func runSession(ctx context.Context, o copyOptions) (epochs, float64, error) {
 	if err != nil {
 		return epochs{}, 0, err
 	}
-	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(o.group), kgo.RequireStableFetchOffsets())...)
+	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(o.group))...)
 	if err != nil {
 		return epochs{}, 0, err
 	}

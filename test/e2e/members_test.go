@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -159,7 +158,7 @@ func TestRevokedWhileCarrying(t *testing.T) {
 				stop(t, last)
 				stop(t, stays)
 				r.exact(t)
-				t.Log(fmt.Sprintf("%d epochs aborted in the member that stayed", stays.Log.Count("epoch aborted")))
+				t.Logf("%d epochs aborted in the member that stayed", stays.Log.Count("epoch aborted"))
 			})
 		}
 	})
