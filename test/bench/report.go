@@ -277,11 +277,11 @@ func between(old, text string) (string, error) {
 // style is how a table is printed.
 type style func(io.Writer, table) error
 
-func (rep *report) write(w io.Writer, table style) error {
+func (rep *report) write(w io.Writer, show style) error {
 	fmt.Fprintf(w, "%s; Apache Kafka %s, one node on the same machine; bridge %s, %s; %s.\n", rep.Machine, rep.Kafka, rep.Bridge, rep.Go, rep.Date)
 	fmt.Fprintf(w, "Median [smallest–largest] of the runs.\n")
 	for _, t := range rep.Tables {
-		if err := table(w, t); err != nil {
+		if err := show(w, t); err != nil {
 			return err
 		}
 	}
