@@ -19,6 +19,9 @@ func (b *bed) answerLeave(code int16) {
 	b.ControlKey(int16(kmsg.LeaveGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
 		asked := req.(*kmsg.LeaveGroupRequest)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.journal = append(b.journal, seen{copyOf(asked), b.CurrentNode()})
 		resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
 		for _, m := range asked.Members {
 			resp.Members = append(resp.Members, kmsg.LeaveGroupResponseMember{MemberID: m.MemberID, InstanceID: m.InstanceID, ErrorCode: code})
@@ -143,6 +146,12 @@ func (b *bed) expectLeave(name Name, member string, want Ownership) {
 	b.t.Helper()
 	if got, err := Leave(b.ctx, b.cl, b.adm, name, member); got != want || err != nil {
 		b.t.Errorf("leave: %d, %v; want %d", got, err, want)
+	}
+	for _, s := range b.requests(kmsg.LeaveGroup) { // of answerLeave
+		m := s.Request.(*kmsg.LeaveGroupRequest).Members
+		if len(m) != 1 || m[0].MemberID != member || m[0].InstanceID == nil || *m[0].InstanceID != name.Instance {
+			b.t.Errorf("asked to remove %+v, want member %q, instance %q", m, member, name.Instance)
+		}
 	}
 }
 
