@@ -1,10 +1,12 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -70,7 +72,7 @@ func newWorld(t *testing.T, grace time.Duration, dial func(context.Context, stri
 			<-time.After(grace)
 		}
 	})
-	w := &world{Cluster: c, t: t, wire: &wire{dial: dial, open: map[net.Conn]bool{}}, book: &logbook{}}
+	w := &world{Cluster: c, t: t, wire: &wire{dial: dial, open: map[*wired]bool{}}, book: &logbook{}}
 	w.own = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(dial), kgo.MetadataMinAge(20 * time.Millisecond)}
 	w.bridges = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.wire.DialContext)}
 	t.Cleanup(func() {
@@ -106,31 +108,61 @@ type wire struct {
 	delay time.Duration // of each request; set before clients are made
 
 	mu   sync.Mutex
-	open map[net.Conn]bool
+	open map[*wired]bool
 	held chan struct{} // not nil: what is written waits for it to close
 }
 
+// wired is a connection with a send buffer, as a kernel has one: a client that writes never waits. (A client may
+// write while it holds a lock, and a bubble's time stands still as long as anybody waits for that lock.)
 type wired struct {
 	net.Conn
-	wire *wire
+	wire   *wire
+	queue  chan []byte
+	closed chan struct{}
+	once   sync.Once
+}
+
+// pump delivers what was written; it ends with Close, or with the connection.
+func (c *wired) pump() {
+	for {
+		select {
+		case b := <-c.queue:
+			c.wire.mu.Lock()
+			held := c.wire.held
+			c.wire.mu.Unlock()
+			if held != nil {
+				select {
+				case <-held:
+				case <-c.closed:
+					return
+				}
+			}
+			if c.wire.delay > 0 {
+				<-time.After(c.wire.delay)
+			}
+			if _, err := c.Conn.Write(b); err != nil {
+				_ = c.Close()
+				return
+			}
+		case <-c.closed:
+			return
+		}
+	}
 }
 
 func (c *wired) Write(b []byte) (int, error) {
-	c.wire.mu.Lock()
-	held := c.wire.held
-	c.wire.mu.Unlock()
-	if held != nil {
-		<-held
+	select {
+	case <-c.closed:
+		return 0, net.ErrClosed
+	case c.queue <- bytes.Clone(b):
+		return len(b), nil
 	}
-	if c.wire.delay > 0 {
-		<-time.After(c.wire.delay)
-	}
-	return c.Conn.Write(b)
 }
 
 func (c *wired) Close() error {
+	c.once.Do(func() { close(c.closed) })
 	c.wire.mu.Lock()
-	delete(c.wire.open, c.Conn)
+	delete(c.wire.open, c)
 	c.wire.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -144,10 +176,12 @@ func (w *wire) DialContext(ctx context.Context, network, address string) (net.Co
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
+	wired := &wired{Conn: c, wire: w, queue: make(chan []byte, 1000), closed: make(chan struct{})}
+	go wired.pump()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.open[c] = true
-	return &wired{c, w}, nil
+	w.open[wired] = true
+	return wired, nil
 }
 
 // unplug closes every connection and refuses new ones until plug.
@@ -159,11 +193,11 @@ func (w *wire) unplug() {
 // sever closes every connection.
 func (w *wire) sever() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for c := range w.open {
+	all := slices.Collect(maps.Keys(w.open))
+	w.mu.Unlock()
+	for _, c := range all {
 		_ = c.Close()
 	}
-	clear(w.open)
 }
 
 func (w *wire) plug() { w.cut.Store(false) }
@@ -184,7 +218,7 @@ func (w *wire) hold() (release func()) {
 
 // ownWire gives a bridge a connection of its own, which can be cut alone.
 func (w *world) ownWire() (*wire, func(*Options)) {
-	own := &wire{dial: w.wire.dial, open: map[net.Conn]bool{}}
+	own := &wire{dial: w.wire.dial, open: map[*wired]bool{}}
 	return own, func(o *Options) {
 		o.Client = []kgo.Opt{kgo.SeedBrokers(w.ListenAddrs()...), kgo.Dialer(own.DialContext)}
 	}
