@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -17,29 +16,20 @@ import (
 type mishap struct {
 	name string
 	key  kmsg.Key
-	do   func(b *bed) (hits func() int)
-	// short gives the commit a deadline, for steps that would wait longer than a test should.
-	short bool
+	// do arranges it. stop cancels the commit, for what would be waited for longer than a test should take.
+	do func(b *bed, stop func()) (hits func() int)
 
 	// want is the class of the error, nil for success: the client tried again by itself, and may.
 	want error
 	// whole says that after the next fence all of the epoch is true; else nothing of it is.
 	whole bool
-	// at says which clusters have the step; the zero value is both.
-	at versions
+	// below says that only clusters below transaction.version 2 have the step.
+	below bool
 }
 
-type versions int
-
-const (
-	everywhere versions = iota
-	only2               // transaction.version 2
-	below               // no transaction.version
-)
-
 // answer changes the code of an answer after the broker has acted.
-func answer(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
-	return func(b *bed) func() int {
+func answer(key kmsg.Key, n int, code *kerr.Error) func(b *bed, stop func()) func() int {
+	return func(b *bed, _ func()) func() int {
 		return b.wire.change(key, n, func(_ string, resp kmsg.Response) {
 			switch r := resp.(type) {
 			case *kmsg.EndTxnResponse:
@@ -64,8 +54,8 @@ func answer(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
 }
 
 // refuse makes the broker refuse before it acts.
-func refuse(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
-	return func(b *bed) func() int {
+func refuse(key kmsg.Key, n int, code *kerr.Error) func(b *bed, stop func()) func() int {
+	return func(b *bed, _ func()) func() int {
 		f := kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n}
 		switch key {
 		case kmsg.EndTxn, kmsg.AddOffsetsToTxn:
@@ -79,11 +69,16 @@ func refuse(key kmsg.Key, n int, code *kerr.Error) func(b *bed) func() int {
 	}
 }
 
-func lose(key kmsg.Key, f fate, n int) func(b *bed) func() int {
-	return func(b *bed) func() int { return b.wire.lose(key, f, n).Hits }
+func lose(key kmsg.Key, f fate, n int) func(b *bed, stop func()) func() int {
+	return func(b *bed, _ func()) func() int { return b.wire.lose(key, f, n).Hits }
 }
 
-func nothing(*bed) func() int { return func() int { return 1 } }
+// loseUntil loses every one, until the n-th stops the commit.
+func loseUntil(key kmsg.Key, f fate, n int) func(b *bed, stop func()) func() int {
+	return func(b *bed, stop func()) func() int { return b.wire.loseUntil(key, f, n, stop).Hits }
+}
+
+func nothing(*bed, func()) func() int { return func() int { return 1 } }
 
 // mishaps are every step of an epoch × { not done, done but not acknowledged }. The client repeats by itself what is
 // idempotent (Produce, AddOffsetsToTxn, EndTxn); TxnOffsetCommit is never repeated without an answer.
@@ -92,25 +87,25 @@ var mishaps = []mishap{
 
 	{name: "lost once", key: kmsg.Produce, do: lose(kmsg.Produce, cutBefore, 1), whole: true},
 	{name: "done, answer lost once", key: kmsg.Produce, do: lose(kmsg.Produce, cutAfter, 1), whole: true},
-	{name: "lost", key: kmsg.Produce, do: lose(kmsg.Produce, cutBefore, always), short: true, want: ErrAborted},
-	{name: "done, answer lost", key: kmsg.Produce, do: lose(kmsg.Produce, cutAfter, always), short: true, want: ErrAborted},
+	{name: "lost", key: kmsg.Produce, do: loseUntil(kmsg.Produce, cutBefore, 3), want: ErrAborted},
+	{name: "done, answer lost", key: kmsg.Produce, do: loseUntil(kmsg.Produce, cutAfter, 3), want: ErrAborted},
 	{name: "refused", key: kmsg.Produce, do: refuse(kmsg.Produce, 1, kerr.TransactionAbortable), want: ErrAborted},
 	{name: "fenced", key: kmsg.Produce, do: refuse(kmsg.Produce, 1, kerr.InvalidProducerEpoch), want: ErrInDoubt},
 	{name: "done, answered with an error", key: kmsg.Produce, do: answer(kmsg.Produce, 1, kerr.UnknownServerError), want: ErrAborted},
 	{name: "done, answered as out of order", key: kmsg.Produce, do: answer(kmsg.Produce, 1, kerr.OutOfOrderSequenceNumber), want: ErrInDoubt},
 
-	{name: "lost once", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutBefore, 1), at: below, whole: true},
-	{name: "done, answer lost once", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutAfter, 1), at: below, whole: true},
-	{name: "lost", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutBefore, always), at: below, want: ErrAborted},
-	{name: "done, answer lost", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutAfter, always), at: below, want: ErrAborted},
-	{name: "not yet", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 2, kerr.ConcurrentTransactions), at: below, whole: true},
-	{name: "refused", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 1, kerr.UnknownServerError), at: below, want: ErrAborted},
-	{name: "fenced", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 1, kerr.ProducerFenced), at: below, want: ErrInDoubt},
-	{name: "done, answered with an error", key: kmsg.AddOffsetsToTxn, do: answer(kmsg.AddOffsetsToTxn, 1, kerr.UnknownServerError), at: below, want: ErrAborted},
+	{name: "lost once", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutBefore, 1), below: true, whole: true},
+	{name: "done, answer lost once", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutAfter, 1), below: true, whole: true},
+	{name: "lost", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutBefore, always), below: true, want: ErrAborted},
+	{name: "done, answer lost", key: kmsg.AddOffsetsToTxn, do: lose(kmsg.AddOffsetsToTxn, cutAfter, always), below: true, want: ErrAborted},
+	{name: "not yet", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 2, kerr.ConcurrentTransactions), below: true, whole: true},
+	{name: "refused", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 1, kerr.UnknownServerError), below: true, want: ErrAborted},
+	{name: "fenced", key: kmsg.AddOffsetsToTxn, do: refuse(kmsg.AddOffsetsToTxn, 1, kerr.ProducerFenced), below: true, want: ErrInDoubt},
+	{name: "done, answered with an error", key: kmsg.AddOffsetsToTxn, do: answer(kmsg.AddOffsetsToTxn, 1, kerr.UnknownServerError), below: true, want: ErrAborted},
 
 	{name: "lost", key: kmsg.TxnOffsetCommit, do: lose(kmsg.TxnOffsetCommit, cutBefore, 1), want: ErrAborted},
 	{name: "done, answer lost", key: kmsg.TxnOffsetCommit, do: lose(kmsg.TxnOffsetCommit, cutAfter, 1), want: ErrAborted},
-	{name: "done, never answered", key: kmsg.TxnOffsetCommit, do: lose(kmsg.TxnOffsetCommit, swallow, always), short: true, want: ErrInDoubt},
+	{name: "done, never answered", key: kmsg.TxnOffsetCommit, do: loseUntil(kmsg.TxnOffsetCommit, swallow, 1), want: ErrInDoubt},
 	{name: "not yet", key: kmsg.TxnOffsetCommit, do: refuse(kmsg.TxnOffsetCommit, 2, kerr.ConcurrentTransactions), whole: true},
 	{name: "refused", key: kmsg.TxnOffsetCommit, do: refuse(kmsg.TxnOffsetCommit, 1, kerr.UnknownMemberID), want: ErrInDoubt},
 	{name: "fenced", key: kmsg.TxnOffsetCommit, do: refuse(kmsg.TxnOffsetCommit, 1, kerr.ProducerFenced), want: ErrInDoubt},
@@ -121,7 +116,7 @@ var mishaps = []mishap{
 	{name: "done, answer lost once", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutAfter, 1), whole: true},
 	{name: "lost", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutBefore, always), want: ErrInDoubt},
 	{name: "done, answer lost", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, cutAfter, always), want: ErrInDoubt, whole: true},
-	{name: "done, never answered", key: kmsg.EndTxn, do: lose(kmsg.EndTxn, swallow, always), short: true, want: ErrInDoubt, whole: true},
+	{name: "done, never answered", key: kmsg.EndTxn, do: loseUntil(kmsg.EndTxn, swallow, 1), want: ErrInDoubt, whole: true},
 	{name: "not yet", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 2, kerr.ConcurrentTransactions), whole: true},
 	{name: "refused", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.InvalidTxnState), want: ErrInDoubt},
 	{name: "answered with an error", key: kmsg.EndTxn, do: refuse(kmsg.EndTxn, 1, kerr.UnknownServerError), want: ErrInDoubt},
@@ -140,12 +135,10 @@ func TestOutcomes(t *testing.T) {
 	for _, m := range mishaps {
 		t.Run(fmt.Sprintf("%s/%s", strings.ToLower(m.key.Name()), m.name), func(t *testing.T) {
 			t.Parallel()
-			if m.at != below {
+			if !m.below {
 				t.Run("transaction.version 2", func(t *testing.T) { m.run(newBed(t)) })
 			}
-			if m.at != only2 {
-				t.Run("before transaction.version", func(t *testing.T) { m.run(newOldBed(t)) })
-			}
+			t.Run("before transaction.version", func(t *testing.T) { m.run(newOldBed(t)) })
 		})
 	}
 }
@@ -189,16 +182,13 @@ func (m mishap) run(b *bed) {
 
 // second runs epoch 2 into the mishap, with epoch 3 behind it wherever that could get so far.
 func (m mishap) second(b *bed, r *Ring, me Credential) error {
-	ctx, cancel := b.ctx, context.CancelFunc(func() {})
-	if m.short {
-		ctx, cancel = context.WithTimeout(b.ctx, 250*time.Millisecond)
-	}
+	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
 	if err := r.Begin(b.ctx, 2); err != nil {
 		return err
 	}
 	if m.key == kmsg.Produce {
-		defer b.expectHits(m.do(b))
+		defer b.expectHits(m.do(b, cancel))
 	}
 	r.Produce(ctx, 2, outputs("2a", "2b"), ignore)
 	if err := r.PreCommit(ctx, 2); err != nil {
@@ -208,7 +198,7 @@ func (m mishap) second(b *bed, r *Ring, me Credential) error {
 		return errors.Join(errors.New("epoch 3"), err)
 	}
 	if m.key != kmsg.Produce {
-		defer b.expectHits(m.do(b))
+		defer b.expectHits(m.do(b, cancel))
 	}
 	_, err := r.Commit(ctx, Checkpoint{Epoch: 2, Positions: at(30, 40), Credential: me})
 	return err

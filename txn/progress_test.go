@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -252,12 +251,13 @@ func TestTxnOffsetCommitUnanswered(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.forget()
-				lost := b.wire.lose(kmsg.TxnOffsetCommit, c.fate, always)
-				ctx, cancel := b.ctx, context.CancelFunc(func() {})
-				if c.fate == swallow {
-					ctx, cancel = context.WithTimeout(b.ctx, 100*time.Millisecond)
-				}
+				ctx, cancel := context.WithCancel(b.ctx)
 				defer cancel()
+				stop := func() {}
+				if c.fate == swallow {
+					stop = cancel
+				}
+				lost := b.wire.loseUntil(kmsg.TxnOffsetCommit, c.fate, 1, stop)
 				_, err := r.Commit(ctx, Checkpoint{Epoch: 3, Positions: at(10), Credential: outsider()})
 				expectClass(t, err, c.want)
 				if got := lost.Hits(); got != 1 {

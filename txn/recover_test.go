@@ -157,7 +157,7 @@ func TestOpenGivesUp(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		b := newBed(t)
 		b.wire.down()
-		ctx, cancel := context.WithTimeout(b.ctx, 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(b.ctx, 500*time.Millisecond)
 		defer cancel()
 		_, err := Open(ctx, b.options())
 		expectClass(t, err, ErrAborted)

@@ -127,12 +127,13 @@ func TestSettleUnanswered(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.forget()
-			lost := b.wire.lose(kmsg.OffsetCommit, c.fate, always)
-			ctx, cancel := b.ctx, context.CancelFunc(func() {})
-			if c.fate == swallow {
-				ctx, cancel = context.WithTimeout(b.ctx, 100*time.Millisecond)
-			}
+			ctx, cancel := context.WithCancel(b.ctx)
 			defer cancel()
+			stop := func() {}
+			if c.fate == swallow {
+				stop = cancel
+			}
+			lost := b.wire.loseUntil(kmsg.OffsetCommit, c.fate, 1, stop)
 			settled, err := r.Settle(ctx, 0)
 			expectClass(t, err, ErrInDoubt)
 			if got := lost.Hits(); settled || got != 1 {

@@ -42,10 +42,19 @@ type rule struct {
 	fate   fate
 	left   int // -1: every time
 	change func(broker string, resp kmsg.Response)
-	hits   atomic.Int64
+	then   func(hits int) // after each hit
+	hits   atomic.Int64   // requests
+	dealt  atomic.Int64   // requests that have met their fate
 }
 
 const always = -1
+
+// met says that a request has met its fate.
+func (r *rule) met() {
+	if n := r.dealt.Add(1); r.then != nil {
+		r.then(int(n))
+	}
+}
 
 // Hits counts the requests that have met the rule.
 func (r *rule) Hits() int { return int(r.hits.Load()) }
@@ -53,6 +62,16 @@ func (r *rule) Hits() int { return int(r.hits.Load()) }
 // lose applies a fate to the next n requests of a kind.
 func (w *wire) lose(key kmsg.Key, f fate, n int) *rule {
 	return w.add(&rule{key: key, fate: f, left: n})
+}
+
+// loseUntil does so each time, and calls stop after the n-th: for what would be waited for, or repeated, for longer
+// than a test should take.
+func (w *wire) loseUntil(key kmsg.Key, f fate, n int, stop func()) *rule {
+	return w.add(&rule{key: key, fate: f, left: always, then: func(hits int) {
+		if hits == n {
+			stop()
+		}
+	}})
 }
 
 // change alters the answers to the next n requests of a kind, after the broker (an address) has acted.
@@ -168,6 +187,7 @@ func (c *wireConn) forward(frame []byte) error {
 	q := question{key: int16(binary.BigEndian.Uint16(frame[4:])), version: int16(binary.BigEndian.Uint16(frame[6:]))}
 	if q.rule = c.wire.match(kmsg.Key(q.key)); q.rule != nil {
 		if q.rule.fate == cutBefore {
+			defer q.rule.met()
 			return c.end()
 		}
 		c.mu.Lock()
@@ -222,6 +242,7 @@ func (c *wireConn) answer() ([]byte, error) {
 	if !ok {
 		return frame, nil
 	}
+	defer q.rule.met()
 	switch q.rule.fate {
 	case cutAfter:
 		_ = c.end()
