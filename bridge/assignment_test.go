@@ -225,6 +225,36 @@ func ofBridges(r kmsg.Request) bool {
 	return !ok || p.TransactionID != nil
 }
 
+// TestCommitMeetsARebalance: positions arrive while the group has a new generation that we have not heard of yet.
+// Nobody has taken a partition from us, so the epoch need not be thrown away.
+func TestCommitMeetsARebalance(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		stop := w.feeding("in", 10*time.Millisecond, 0, 1, 2, 3)
+		far, onFar := w.ownWire()
+		far.late = 10 * time.Millisecond // two reads each
+		a := w.start(w.options(onFar, func(o *Options) { o.EpochInterval = 20 * time.Millisecond }))
+		w.assigned(a, 4)
+		for i := range 8 {
+			b := w.start(w.options(instance(fmt.Sprintf("b%d", i))))
+			w.until("both share", func() bool { return a.holds() == 2 && b.holds() == 2 })
+			w.pass(time.Duration(100+7*i) * time.Millisecond)
+			b.stopped()
+			w.assigned(a, 4)
+			if n := abortedEpochs(b); n > 0 || b.restarts() > 0 {
+				t.Errorf("the other one: %d epochs aborted, %d restarts", n, b.restarts())
+			}
+		}
+		stop()
+		w.caughtUp("in")
+		a.stopped()
+		w.exact("out", "in")
+		if n := abortedEpochs(a); n > 0 || a.restarts() > 0 {
+			t.Errorf("%d epochs aborted, %d restarts", n, a.restarts())
+		}
+	})
+}
+
 // TestCarriedIsSettledBeforeItGoes: positions without output are committed before their partitions go to another
 // member, which so reads nothing twice.
 func TestCarriedIsSettledBeforeItGoes(t *testing.T) {

@@ -106,6 +106,7 @@ type wire struct {
 	dial  func(context.Context, string, string) (net.Conn, error)
 	cut   atomic.Bool
 	delay time.Duration // of each request; set before clients are made
+	late  time.Duration // of each read of an answer; set before clients are made
 
 	mu   sync.Mutex
 	open map[*wired]bool
@@ -148,6 +149,17 @@ func (c *wired) pump() {
 			return
 		}
 	}
+}
+
+func (c *wired) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.wire.late > 0 && n > 0 {
+		select {
+		case <-time.After(c.wire.late):
+		case <-c.closed:
+		}
+	}
+	return n, err
 }
 
 func (c *wired) Write(b []byte) (int, error) {

@@ -59,15 +59,34 @@ func staleGeneration(err error) bool {
 
 // renewed answers the credential for the one repetition after a stale generation. The pair (member id,
 // generation) is read first and the flags afterwards: the other order would bless old positions with the
-// generation of a later membership (model run g9). An unchanged member id alone proves nothing, for kgo keeps
-// it after FENCED_MEMBER_EPOCH and STALE_MEMBER_EPOCH.
-func (g *groupProgress) renewed(old Credential) (Credential, bool) {
-	now := g.present()
-	if now.MemberID != old.MemberID || now.Lost != old.Lost || now.Revoked != old.Revoked || now.Generation == old.Generation {
-		return old, false
+// generation of a later membership (model run g9). An unchanged member id alone proves nothing, for kgo keeps it
+// after FENCED_MEMBER_EPOCH and STALE_MEMBER_EPOCH.
+//
+// The group has a new generation from the moment at which its last member has asked to join, and we only know it
+// with the answer: an answer that is on its way is waited for, with the same tests at each look.
+func (g *groupProgress) renewed(ctx context.Context, old Credential) (Credential, bool) {
+	ctx, cancel := context.WithTimeout(ctx, generationWait)
+	defer cancel()
+	look := time.NewTicker(generationWait / 100)
+	defer look.Stop()
+	for {
+		now := g.present()
+		switch {
+		case now.MemberID != old.MemberID || now.Lost != old.Lost || now.Revoked != old.Revoked:
+			return old, false
+		case now.Generation != old.Generation:
+			return now, true
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return old, false
+		}
 	}
-	return now, true
 }
+
+// generationWait is how long the answer to our JoinGroup may be on its way.
+const generationWait = 500 * time.Millisecond
 
 const retryPause = 20 * time.Millisecond // the pause that Kafka's producers make on CONCURRENT_TRANSACTIONS
 
@@ -84,7 +103,7 @@ func (g *groupProgress) attempts(ctx context.Context, cred Credential, once bool
 		case err == nil:
 			return nil
 		case staleGeneration(err) && !repeated:
-			fresh, ok := g.renewed(cred)
+			fresh, ok := g.renewed(ctx, cred)
 			if !ok {
 				return err
 			}
