@@ -121,6 +121,48 @@ func TestStaleGenerationFinal(t *testing.T) {
 	}
 }
 
+// Invariant 6: the group has its new generation before we do, whose answer is on its way. It is waited for, and each look
+// tests everything again.
+func TestStaleGenerationOnItsWay(t *testing.T) {
+	t.Run("it comes", func(t *testing.T) {
+		b := newBed(t)
+		g := b.generations(2)
+		asked := 0
+		b.setPresent(func() Credential {
+			if asked++; asked < 4 {
+				return g[0]
+			}
+			return g[1]
+		})
+		r := b.prepared()
+		if err := b.commit(r, g[0]); err != nil {
+			t.Fatal(err)
+		}
+		b.expectGenerations(g[0], g[1])
+		b.expectPositions(10, 20)
+	})
+	t.Run("lost meanwhile", func(t *testing.T) {
+		b := newBed(t)
+		g := b.generations(2)
+		asked := 0
+		b.setPresent(func() Credential {
+			now := g[0]
+			if asked++; asked == 3 {
+				now = g[1]
+				now.Lost++
+			}
+			return now
+		})
+		r := b.prepared()
+		expectClass(t, b.commit(r, g[0]), ErrInDoubt)
+		b.expectGenerations(g[0])
+		if asked != 3 {
+			t.Errorf("the present credential was read %d times", asked)
+		}
+		b.expectNothing(r)
+	})
+}
+
 // Invariant 6: one exception, not two.
 func TestStaleGenerationOnlyOnce(t *testing.T) {
 	b := newBed(t)
