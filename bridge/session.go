@@ -62,7 +62,7 @@ type session struct {
 
 // name is our place in the group.
 func (b *Bridge) name() txn.Name {
-	return txn.Name{Group: b.opts.Group, Instance: b.opts.Instance, Consumer: b.opts.Consumer}
+	return txn.Name{Group: b.opts.Group, Instance: b.opts.Instance}
 }
 
 // session recovers and bridges until a failure, or until ctx ends and the last epoch is settled.

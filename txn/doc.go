@@ -26,7 +26,8 @@
 //  3. EndTxn is serial: n+1 only after n was acknowledged as committed.
 //  4. n commits only if every promise of n succeeded and TxnOffsetCommit(n) succeeded. The client would commit
 //     without the failed records, and answer nil without committing when none succeeded; the broker accepts
-//     EndTxn(commit) after a refused TxnOffsetCommit.
+//     EndTxn(commit) after a refused TxnOffsetCommit. Nor does the client always know of a success in time: see
+//     slot.visible.
 //  5. A failed or unknown outcome of n ends every later epoch: all clients are discarded, both ids fenced, a new
 //     member id joined, and the positions come from the broker (require-stable). Never from memory, and never
 //     "fenced, so it must have been committed".

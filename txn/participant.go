@@ -43,7 +43,7 @@ type Steps struct {
 type Participant interface {
 	// Begin makes epoch n ready to produce. It waits until the transactional producer of n is free.
 	Begin(ctx context.Context, n Epoch) error
-	// Produce hands records over to epoch n. It takes ownership of them and calls done once, from another
+	// Produce hands records, at least one, over to epoch n. It takes ownership of them and calls done once, from another
 	// goroutine, when the last of them is acknowledged or failed; failed is the first record that failed.
 	// Produce blocks while the producer's buffer is full.
 	Produce(ctx context.Context, n Epoch, records []*kgo.Record, done func(failed *kgo.Record, err error))
@@ -53,7 +53,8 @@ type Participant interface {
 	// a context that a signal cancels. Its error is ErrAborted, ErrInDoubt or ErrFatal.
 	Commit(ctx context.Context, cp Checkpoint) (Steps, error)
 	// Settle commits the positions that epochs without output have left, outside a transaction. It may be called
-	// only while no epoch is between its barrier and the end of its Commit. olderThan 0 settles at once.
+	// only between Commits, never beside one: then every epoch that they stem from has ended, and those that have
+	// not will commit later positions. olderThan 0 settles at once.
 	// It reports whether anything was committed.
 	Settle(ctx context.Context, olderThan time.Duration) (bool, error)
 	// CommitStart commits the positions at which a first start begins, as a member and before any epoch.

@@ -62,7 +62,6 @@ func below2() *kversion.Versions {
 type Name struct {
 	Group    string
 	Instance string
-	Consumer bool // group protocol "consumer" (KIP-848) instead of classic
 }
 
 // Ownership is what a LeaveGroup tells about our name.
@@ -120,32 +119,10 @@ func Leave(ctx context.Context, cl *kgo.Client, adm *kadm.Client, name Name, mem
 
 // instanceHeld reports whether the group shows our instance id under another member id.
 func instanceHeld(ctx context.Context, adm *kadm.Client, name Name, member string) (bool, error) {
-	if name.Consumer {
-		groups, err := adm.DescribeConsumerGroups(ctx, name.Group)
-		if err == nil {
-			err = groups[name.Group].Err
-		}
-		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-			return false, fmt.Errorf("describe group %s: %w", name.Group, err)
-		}
-		for _, m := range groups[name.Group].Members {
-			if m.InstanceID != nil && *m.InstanceID == name.Instance && m.MemberID != member {
-				return true, nil
-			}
-		}
-		return false, nil
-	}
-	groups, err := adm.DescribeGroups(ctx, name.Group)
-	if err == nil {
-		err = groups[name.Group].Err
-	}
+	members, err := liveInstances(ctx, adm, name.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return false, fmt.Errorf("describe group %s: %w", name.Group, err)
+		return false, err
 	}
-	for _, m := range groups[name.Group].Members {
-		if m.InstanceID != nil && *m.InstanceID == name.Instance && m.MemberID != member {
-			return true, nil
-		}
-	}
-	return false, nil
+	holder, held := members[name.Instance]
+	return held && holder != member, nil
 }

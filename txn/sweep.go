@@ -144,7 +144,8 @@ func (s *sweep) abandoned(ctx context.Context, ids []ID) []ID {
 		s.problem("transactions of other instances left alone: %w", err)
 	}
 	return slices.DeleteFunc(ids, func(id ID) bool {
-		return !own(id) && (err != nil || alive[id.Instance])
+		_, lives := alive[id.Instance]
+		return !own(id) && (err != nil || lives)
 	})
 }
 
@@ -278,49 +279,4 @@ func (s *sweep) initProducerID(ctx context.Context, id ID) error {
 		return err
 	}
 	return kerr.ErrorForCode(resp.ErrorCode)
-}
-
-// liveInstances gives the instance ids of the group's members. It asks both group protocols, for no answer of one
-// of them means "nobody" by itself: about a group of the other protocol a broker says "Dead" without members
-// (classic, before version 6), GROUP_ID_NOT_FOUND, or an empty member list. Only if a protocol knows the group
-// are its members known; a group that neither knows is an error.
-func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[string]bool, error) {
-	alive := make(map[string]bool)
-	classic, err := adm.DescribeGroups(ctx, group)
-	if err != nil {
-		return nil, fmt.Errorf("members of group %q: %w", group, err)
-	}
-	g, answered := classic[group]
-	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("members of group %q: %w", group, g.Err)
-	}
-	known := answered && g.Err == nil && g.State != "Dead"
-	for _, m := range g.Members {
-		if m.InstanceID != nil {
-			alive[*m.InstanceID] = true
-		}
-	}
-	if known && len(g.Members) > 0 {
-		return alive, nil // a group is of one protocol, so there is no need for brokers that know the other
-	}
-
-	consumer, err := adm.DescribeConsumerGroups(ctx, group)
-	if err != nil {
-		return nil, fmt.Errorf("members of group %q, as a consumer group (KIP-848): %w", group, err)
-	}
-	c, answered := consumer[group]
-	// UNSUPPORTED_VERSION is how Kafka 3.9 says that it has no groups of this kind.
-	if c.Err != nil && !errors.Is(c.Err, kerr.GroupIDNotFound) && !errors.Is(c.Err, kerr.UnsupportedVersion) {
-		return nil, fmt.Errorf("members of group %q, as a consumer group (KIP-848): %w", group, c.Err)
-	}
-	known = known || answered && c.Err == nil
-	for _, m := range c.Members {
-		if m.InstanceID != nil {
-			alive[*m.InstanceID] = true
-		}
-	}
-	if !known {
-		return nil, fmt.Errorf("members of group %q: %w", group, kerr.GroupIDNotFound)
-	}
-	return alive, nil
 }
