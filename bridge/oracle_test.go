@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -84,10 +85,16 @@ func (w *world) read(topic string) map[int32][]*kgo.Record {
 	cl := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	defer cl.Close()
 	for len(left) > 0 {
-		ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
 		fetches := cl.PollFetches(ctx)
+		done := ctx.Err() != nil // what is left was aborted
 		cancel()
-		if fetches.Empty() { // what is left was aborted
+		fetches.EachError(func(_ string, p int32, err error) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				w.t.Logf("read topic %s partition %d: %v", topic, p, err)
+			}
+		})
+		if fetches.Empty() && done {
 			break
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
