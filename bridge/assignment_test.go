@@ -231,6 +231,21 @@ func TestCommitMeetsARebalance(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(4, "in", "out")
 		stop := w.feeding("in", 10*time.Millisecond, 0, 1, 2, 3)
+		type sent struct {
+			id    int64
+			epoch int16
+		}
+		generations := map[sent]map[int32]bool{} // of the requests for one transaction
+		w.ControlKey(int16(kmsg.TxnOffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.KeepControl()
+			req := r.(*kmsg.TxnOffsetCommitRequest)
+			of := sent{req.ProducerID, req.ProducerEpoch}
+			if generations[of] == nil {
+				generations[of] = map[int32]bool{}
+			}
+			generations[of][req.Generation] = true
+			return nil, nil, false
+		})
 		far, onFar := w.ownWire()
 		far.late = 10 * time.Millisecond // two reads each
 		a := w.start(w.options(onFar, func(o *Options) { o.EpochInterval = 20 * time.Millisecond }))
@@ -251,6 +266,15 @@ func TestCommitMeetsARebalance(t *testing.T) {
 		w.exact("out", "in")
 		if n := abortedEpochs(a); n > 0 || a.restarts() > 0 {
 			t.Errorf("%d epochs aborted, %d restarts", n, a.restarts())
+		}
+		again := 0
+		for _, seen := range generations {
+			if len(seen) > 1 {
+				again++
+			}
+		}
+		if again == 0 {
+			t.Error("no commit met a new generation: either this test shows nothing, or the generation is read at the commit")
 		}
 	})
 }

@@ -122,7 +122,13 @@ func TestKills(t *testing.T) {
 			own, onWire := w.ownWire()
 			own.delay = time.Millisecond // each step of the protocol takes its time
 			b := w.start(w.options(onWire, func(o *Options) { o.EpochInterval = 10 * time.Millisecond }))
+			began := time.Now()
 			w.assigned(b, 3)
+			w.until("it commits", func() bool { return b.board.snapshot().LastCommitted.Epoch > 0 })
+			// The fence ends what the dead one has left; the transaction timeout would be 8 s.
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("start %d took %s to its first commit", i, took)
+			}
 			w.pass(time.Duration(i*3) * time.Millisecond)
 			own.unplug()
 			b.stop()

@@ -1,7 +1,11 @@
 package bridge
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/transform"
+	"github.com/eosbridge/eosbridge/txn"
 )
 
 // keep lets a record through if the function says so.
@@ -249,5 +255,100 @@ func TestWeakerDeliveryUnderFailure(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// recorder is a sink that remembers what it is asked to commit.
+type recorder struct {
+	txn.Participant // nothing else is called
+	commits         []txn.Checkpoint
+	deadline        time.Time
+	err             error
+}
+
+// Commit implements txn.Participant.
+func (r *recorder) Commit(ctx context.Context, cp txn.Checkpoint) (txn.Steps, error) {
+	r.commits = append(r.commits, cp)
+	r.deadline, _ = ctx.Deadline()
+	return txn.Steps{}, r.err
+}
+
+// TestCommitOfAnEpoch: what is committed is what stood at the barrier, membership included, and it may take as long
+// as is left of the epoch timeout.
+func TestCommitOfAnEpoch(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, book: &logbook{}}
+	for _, failure := range []error{nil, fmt.Errorf("%w: test", txn.ErrInDoubt)} {
+		b, err := New(w.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := &recorder{err: failure}
+		s := &session{Bridge: b, log: b.log, ctx: t.Context(), late: t.Context(), sink: sink}
+		e := newEpoch(7)
+		e.triggered = time.Now().Add(-time.Second)
+		e.cred = txn.Credential{MemberID: "at the barrier", Generation: 3, Lost: 1, Revoked: 2}
+		e.positions = offsets.Positions{{Topic: "in", Partition: 1}: {Offset: 42, LeaderEpoch: 5}}
+		s.flight.start()
+		if err := s.commitEpoch(e); !errors.Is(err, failure) {
+			t.Errorf("%v, want %v", err, failure)
+		}
+		if len(sink.commits) != 1 {
+			t.Fatalf("%d commits", len(sink.commits))
+		}
+		if cp := sink.commits[0]; cp.Epoch != 7 || cp.Credential != e.cred || !maps.Equal(cp.Positions, e.positions) {
+			t.Errorf("committed %+v", cp)
+		}
+		if want := e.triggered.Add(b.opts.EpochTimeout); !sink.deadline.Equal(want) {
+			t.Errorf("deadline %s, want %s", sink.deadline, want)
+		}
+		waiting, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := s.flight.wait(waiting); (err == nil) != (failure == nil) {
+			t.Errorf("after %v a revocation sees %v", failure, err)
+		}
+		cancel()
+		if outcome := b.history.latest()[0]; (outcome.Outcome == OutcomeCommitted) != (failure == nil) || outcome.Partitions != 1 {
+			t.Errorf("after %v the history says %+v", failure, outcome)
+		}
+		if closed(e.done) != (failure == nil) {
+			t.Errorf("after %v the epoch is done: %v", failure, closed(e.done))
+		}
+	}
+}
+
+// TestAlignFails: a lane that breaks the rules of barriers, or of positions, breaks the process.
+func TestAlignFails(t *testing.T) {
+	t.Parallel()
+	tp := offsets.TopicPartition{Topic: "in"}
+	for name, passes := range map[string][]pass{
+		"twice":             {{lane: 0, barrier: Barrier{1}}, {lane: 0, barrier: Barrier{1}}},
+		"a lane too many":   {{lane: 5, barrier: Barrier{1}}},
+		"before its start":  {{lane: 0, barrier: Barrier{2}}},
+		"positions go back": {{lane: 0, barrier: Barrier{1}, positions: offsets.Positions{tp: {Offset: 9}}}, {lane: 1, barrier: Barrier{1}, positions: offsets.Positions{tp: {Offset: 8}}}},
+	} {
+		s := &session{log: slog.New(&logbook{}), passes: make(chan pass, 4)}
+		e := newEpoch(1)
+		e.lanes[0], e.lanes[1] = true, true
+		for _, p := range passes {
+			s.passes <- p
+		}
+		var fatal *txn.FatalError
+		if err := s.align(t.Context(), e); !errors.As(err, &fatal) || fatal.ExitCode() != txn.StatusBroken {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAlignEnds with the epoch's deadline, and says why.
+func TestAlignEnds(t *testing.T) {
+	t.Parallel()
+	s := &session{log: slog.New(&logbook{}), passes: make(chan pass)}
+	e := newEpoch(1)
+	e.lanes[3] = true
+	why := fmt.Errorf("%w: test", txn.ErrAborted)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := s.align(ctx, e); !errors.Is(err, why) {
+		t.Errorf("%v, want %v", err, why)
 	}
 }

@@ -39,6 +39,7 @@ func TestUntilEnd(t *testing.T) {
 			}
 		}},
 		{"KIP-848", []int32{0, 1, 2}, func(_ *testing.T, _ *world, o *Options) { o.Consumer = true }},
+		{"slow to read", []int32{0, 1, 2}, func(_ *testing.T, w *world, _ *Options) { w.slowly(kmsg.Fetch, 1, 5*time.Second) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -57,7 +58,7 @@ func TestUntilEnd(t *testing.T) {
 				if n := w.behind("g", "in"); n != 0 {
 					t.Errorf("%d records are not committed", n)
 				}
-				if tc.change == nil || o.Delivery != ExactlyOnce {
+				if tc.change == nil || o.Delivery != ExactlyOnce || tc.name == "slow to read" {
 					w.exact("out", "in")
 				}
 				if !o.Consumer && w.isMember("g", "a") {
