@@ -82,7 +82,8 @@ func (w *world) read(topic string) map[int32][]*kgo.Record {
 		}
 	})
 	found := map[int32][]*kgo.Record{}
-	cl := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	cl := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond))
 	defer cl.Close()
 	for len(left) > 0 {
 		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
