@@ -195,92 +195,110 @@ func replay(t *testing.T, a *Aligner, command string) string {
 	}
 }
 
-// FuzzAligner drives an aligner with commands from bytes and compares it with sets of lanes.
+// FuzzAligner drives an aligner with commands from bytes and compares it with sets of lanes: an epoch is aligned
+// exactly once, and never before all of its lanes.
 func FuzzAligner(f *testing.F) {
 	f.Add([]byte{0x10, 0x01, 0x03, 0x40, 0x41})
 	f.Add([]byte{0x10, 0x01, 0x07, 0x40, 0x81, 0x42, 0x42})
 	f.Add([]byte{0x10, 0x01, 0x00, 0x10, 0x05, 0x0f, 0x43, 0xc0})
 	f.Fuzz(func(t *testing.T, commands []byte) {
-		var a Aligner
-		var epoch txn.Epoch
-		waiting, known := map[int]bool{}, map[int]bool{}
-		times := map[txn.Epoch]int{} // how often an epoch was reported as aligned
-		check := func(what string, aligned bool, before int) {
-			if aligned {
-				times[epoch]++
-			}
-			if times[epoch] > 1 {
-				t.Fatalf("%s: epoch %d aligned twice", what, epoch)
-			}
-			if aligned && len(waiting) > 0 {
-				t.Fatalf("%s: epoch %d aligned while %d lanes are missing", what, epoch, len(waiting))
-			}
-			if !aligned && before > 0 && len(waiting) == 0 {
-				t.Fatalf("%s: the last lane of epoch %d did not align it", what, epoch)
-			}
-		}
-		for i := 0; i < len(commands); i++ {
-			lane, before := int(commands[i]&0x07), len(waiting)
-			switch commands[i] >> 6 {
-			case 0: // start: the next two bytes are how far the epoch rises and the set of lanes
-				if i+2 >= len(commands) {
+		m := &alignerModel{t: t, times: map[txn.Epoch]int{}}
+		for len(commands) > 0 {
+			command := commands[0]
+			commands = commands[1:]
+			lane := int(command & 0x07)
+			switch command >> 6 {
+			case 0: // the next two bytes: how far the epoch rises, and the set of lanes
+				if len(commands) < 2 {
 					return
 				}
-				step, set := txn.Epoch(commands[i+1]%4)-1, commands[i+2]
-				i += 2
-				var lanes []int
-				for l := range 8 {
-					if set&(1<<l) != 0 {
-						lanes = append(lanes, l)
-					}
-				}
-				aligned, err := a.Start(epoch+step, lanes)
-				if (err != nil) != (step < 1) {
-					t.Fatalf("start of epoch %d after %d: %v", epoch+step, epoch, err)
-				}
-				if err != nil {
-					if aligned {
-						t.Fatal("aligned with an error")
-					}
-					continue
-				}
-				epoch += step
-				clear(waiting)
-				clear(known)
-				for _, l := range lanes {
-					waiting[l], known[l] = true, true
-				}
-				if aligned != (len(lanes) == 0) {
-					t.Fatalf("start of epoch %d with lanes %v: aligned %v", epoch, lanes, aligned)
-				}
-				check("start", aligned, 0)
-			case 1: // pass the running epoch
-				aligned, err := a.Pass(lane, Barrier{epoch})
-				if (err == nil) != waiting[lane] {
-					t.Fatalf("pass of lane %d (waiting: %v, known: %v): %v", lane, waiting[lane], known[lane], err)
-				}
-				delete(waiting, lane)
-				if err != nil && aligned {
-					t.Fatal("aligned with an error")
-				}
-				check("pass", aligned, before)
+				m.start(txn.Epoch(commands[0]%4)-1, commands[1])
+				commands = commands[2:]
+			case 1:
+				m.pass(lane)
 			case 2:
-				aligned := a.Drop(lane)
-				delete(waiting, lane)
-				check("drop", aligned, before)
-			default: // pass another epoch
-				other := epoch + txn.Epoch(lane) - 3
-				aligned, err := a.Pass(lane, Barrier{other})
-				switch {
-				case other == epoch:
-					delete(waiting, lane)
-					check("pass", aligned, before)
-				case aligned:
-					t.Fatalf("the barrier of epoch %d aligned epoch %d", other, epoch)
-				case (err != nil) != (other > epoch):
-					t.Fatalf("the barrier of epoch %d in epoch %d: %v", other, epoch, err)
-				}
+				m.drop(lane)
+			default:
+				m.passOther(lane, m.epoch+txn.Epoch(lane)-3)
 			}
 		}
 	})
+}
+
+// alignerModel is what an aligner must be like, in sets.
+type alignerModel struct {
+	t       *testing.T
+	is      Aligner
+	epoch   txn.Epoch
+	waiting map[int]bool
+	times   map[txn.Epoch]int // how often an epoch was reported as aligned
+}
+
+// check holds a report against the set of lanes that are missing; before is how many were.
+func (m *alignerModel) check(what string, aligned bool, before int) {
+	m.t.Helper()
+	if aligned {
+		m.times[m.epoch]++
+	}
+	switch {
+	case m.times[m.epoch] > 1:
+		m.t.Fatalf("%s: epoch %d aligned twice", what, m.epoch)
+	case aligned && len(m.waiting) > 0:
+		m.t.Fatalf("%s: epoch %d aligned while %d lanes are missing", what, m.epoch, len(m.waiting))
+	case !aligned && before > 0 && len(m.waiting) == 0:
+		m.t.Fatalf("%s: the last lane of epoch %d did not align it", what, m.epoch)
+	}
+}
+
+func (m *alignerModel) start(step txn.Epoch, set byte) {
+	var lanes []int
+	for l := range 8 {
+		if set&(1<<l) != 0 {
+			lanes = append(lanes, l)
+		}
+	}
+	aligned, err := m.is.Start(m.epoch+step, lanes)
+	if (err != nil) != (step < 1) || err != nil && aligned {
+		m.t.Fatalf("start of epoch %d after %d: aligned %v, %v", m.epoch+step, m.epoch, aligned, err)
+	}
+	if err != nil {
+		return
+	}
+	m.epoch += step
+	m.waiting = map[int]bool{}
+	for _, l := range lanes {
+		m.waiting[l] = true
+	}
+	if aligned != (len(lanes) == 0) {
+		m.t.Fatalf("start of epoch %d with lanes %v: aligned %v", m.epoch, lanes, aligned)
+	}
+	m.check("start", aligned, 0)
+}
+
+func (m *alignerModel) pass(lane int) {
+	before := len(m.waiting)
+	aligned, err := m.is.Pass(lane, Barrier{m.epoch})
+	if (err == nil) != m.waiting[lane] || err != nil && aligned {
+		m.t.Fatalf("pass of lane %d (waiting: %v): aligned %v, %v", lane, m.waiting[lane], aligned, err)
+	}
+	delete(m.waiting, lane)
+	m.check("pass", aligned, before)
+}
+
+func (m *alignerModel) drop(lane int) {
+	before := len(m.waiting)
+	aligned := m.is.Drop(lane)
+	delete(m.waiting, lane)
+	m.check("drop", aligned, before)
+}
+
+func (m *alignerModel) passOther(lane int, other txn.Epoch) {
+	if other == m.epoch {
+		m.pass(lane)
+		return
+	}
+	aligned, err := m.is.Pass(lane, Barrier{other})
+	if aligned || (err != nil) != (other > m.epoch) {
+		m.t.Fatalf("the barrier of epoch %d in epoch %d: aligned %v, %v", other, m.epoch, aligned, err)
+	}
 }

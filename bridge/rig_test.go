@@ -1,17 +1,13 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,141 +97,6 @@ func (w *world) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// wire is the network between clients and brokers. It can be cut.
-type wire struct {
-	dial  func(context.Context, string, string) (net.Conn, error)
-	cut   atomic.Bool
-	delay time.Duration // of each request; set before clients are made
-	late  time.Duration // of each read of an answer; set before clients are made
-
-	mu   sync.Mutex
-	open map[*wired]bool
-	held chan struct{} // not nil: what is written waits for it to close
-}
-
-// wired is a connection with a send buffer, as a kernel has one: a client that writes never waits. (A client may
-// write while it holds a lock, and a bubble's time stands still as long as anybody waits for that lock.)
-type wired struct {
-	net.Conn
-	wire   *wire
-	queue  chan []byte
-	closed chan struct{}
-	once   sync.Once
-}
-
-// pump delivers what was written; it ends with Close, or with the connection.
-func (c *wired) pump() {
-	for {
-		select {
-		case b := <-c.queue:
-			c.wire.mu.Lock()
-			held := c.wire.held
-			c.wire.mu.Unlock()
-			if held != nil {
-				select {
-				case <-held:
-				case <-c.closed:
-					return
-				}
-			}
-			if c.wire.delay > 0 {
-				<-time.After(c.wire.delay)
-			}
-			if _, err := c.Conn.Write(b); err != nil {
-				_ = c.Close()
-				return
-			}
-		case <-c.closed:
-			return
-		}
-	}
-}
-
-func (c *wired) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if c.wire.late > 0 && n > 0 {
-		select {
-		case <-time.After(c.wire.late):
-		case <-c.closed:
-		}
-	}
-	return n, err
-}
-
-func (c *wired) Write(b []byte) (int, error) {
-	select {
-	case <-c.closed:
-		return 0, net.ErrClosed
-	case c.queue <- bytes.Clone(b):
-		return len(b), nil
-	}
-}
-
-func (c *wired) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	c.wire.mu.Lock()
-	delete(c.wire.open, c)
-	c.wire.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// DialContext fails like a refused connection does: a network of pipes has errors of another type.
-func (w *wire) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	if w.cut.Load() {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("connection refused")}
-	}
-	c, err := w.dial(ctx, network, address)
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
-	}
-	wired := &wired{Conn: c, wire: w, queue: make(chan []byte, 1000), closed: make(chan struct{})}
-	go wired.pump()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.open[wired] = true
-	return wired, nil
-}
-
-// unplug closes every connection and refuses new ones until plug.
-func (w *wire) unplug() {
-	w.cut.Store(true)
-	w.sever()
-}
-
-// sever closes every connection.
-func (w *wire) sever() {
-	w.mu.Lock()
-	all := slices.Collect(maps.Keys(w.open))
-	w.mu.Unlock()
-	for _, c := range all {
-		_ = c.Close()
-	}
-}
-
-func (w *wire) plug() { w.cut.Store(false) }
-
-// hold keeps back what is written from now on, until the answer is called: a process that was paused.
-func (w *wire) hold() (release func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	held := make(chan struct{})
-	w.held = held
-	return sync.OnceFunc(func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.held = nil
-		close(held)
-	})
-}
-
-// ownWire gives a bridge a connection of its own, which can be cut alone.
-func (w *world) ownWire() (*wire, func(*Options)) {
-	own := &wire{dial: w.wire.dial, open: map[*wired]bool{}}
-	return own, func(o *Options) {
-		o.Client = []kgo.Opt{kgo.SeedBrokers(w.ListenAddrs()...), kgo.Dialer(own.DialContext)}
-	}
-}
-
 // options are those of a bridge from topic "in" to topic "out" with short timeouts that keep the laws of
 // config: longest open age + 2 × epoch timeout <= transaction timeout < session timeout <= rebalance timeout.
 func (w *world) options(changes ...func(*Options)) Options {
@@ -282,8 +143,8 @@ func (w *world) start(o Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	abortCtx, abort := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	abortCtx, abort := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	r := &running{Bridge: b, t: w.t, stop: stop, abort: abort, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
@@ -393,77 +254,4 @@ func (w *world) assigned(r *running, partitions int) {
 	w.until(fmt.Sprintf("%s runs with %d partitions", r.opts.Instance, partitions), func() bool {
 		return r.board.snapshot().State == StateRunning && r.holds() == partitions
 	})
-}
-
-// logbook keeps what was logged, at any level.
-type logbook struct {
-	mu      sync.Mutex
-	entries []entry
-	attrs   []slog.Attr
-}
-
-type entry struct {
-	slog.Record
-	text string
-}
-
-// Enabled implements slog.Handler.
-func (b *logbook) Enabled(context.Context, slog.Level) bool { return true }
-
-// Handle implements slog.Handler.
-func (b *logbook) Handle(_ context.Context, r slog.Record) error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s %s", r.Time.Format("15:04:05.000"), r.Level, r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&text, " %s=%v", a.Key, a.Value)
-		return true
-	})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.entries = append(b.entries, entry{r, text.String()})
-	return nil
-}
-
-// WithAttrs implements slog.Handler; the rooms use no loggers of their own.
-func (b *logbook) WithAttrs([]slog.Attr) slog.Handler { return b }
-
-// WithGroup implements slog.Handler.
-func (b *logbook) WithGroup(string) slog.Handler { return b }
-
-// with answers the texts of the entries with a message.
-func (b *logbook) with(message string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var texts []string
-	for _, e := range b.entries {
-		if e.Message == message {
-			texts = append(texts, e.text)
-		}
-	}
-	return texts
-}
-
-// loud counts what people see at the default level.
-func (b *logbook) loud() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := 0
-	for _, e := range b.entries {
-		if e.Level >= slog.LevelInfo {
-			n++
-		}
-	}
-	return n
-}
-
-// String writes the last entries.
-func (b *logbook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var all strings.Builder
-	for _, e := range b.entries[max(0, len(b.entries)-300):] {
-		all.WriteString(e.text)
-		all.WriteByte('\n')
-	}
-	return all.String()
 }
