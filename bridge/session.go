@@ -233,8 +233,11 @@ func (s *session) run(ctx, abort context.Context) error {
 	start(func() error { return src.run(ctx.Done()) })
 	watching, done := context.WithCancel(s.ctx)
 	go s.watch(watching) // ends with done or the session
-	err := group.Wait()
+	err := s.await(group.Wait)
 	done()
+	if errors.Is(err, errStuck) {
+		return err
+	}
 	if last := src.epoch.n - 1; err == nil && s.opts.Delivery == AtMostOnce {
 		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.EpochTimeout)
 		err = s.flushLast(flushing, last)
@@ -252,6 +255,46 @@ func (s *session) run(ctx, abort context.Context) error {
 func (s *session) giveUp(why error) {
 	s.fail(why)
 	s.tooLate(why)
+}
+
+// errStuck says that a goroutine of the session does not end.
+var errStuck = errors.New("a transform does not return")
+
+// await waits for the session's goroutines. A failed session gives them the time that a commit may take; then one of
+// them hangs, which only the code of a transform can do. Nothing ends a goroutine from outside, and going on beside it
+// would be two sessions at once: the process has to end.
+func (s *session) await(group func() error) error {
+	ended := make(chan error, 1)     // one result
+	go func() { ended <- group() }() // ends with the last goroutine; after errStuck with the process
+	select {
+	case err := <-ended:
+		return err
+	case <-s.ctx.Done():
+	}
+	timer := time.NewTimer(s.opts.EpochTimeout + time.Second)
+	defer timer.Stop()
+	late := s.late.Done()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-late:
+			late = nil
+			timer.Reset(time.Second)
+		case <-timer.C:
+			return &txn.FatalError{Status: txn.StatusFailure, Err: fmt.Errorf("%w (lanes %v): %w", errStuck, s.stuckLanes(), context.Cause(s.ctx))}
+		}
+	}
+}
+
+func (s *session) stuckLanes() []int {
+	var stuck []int
+	for _, l := range s.lanes {
+		if !closed(l.gone) {
+			stuck = append(stuck, l.id)
+		}
+	}
+	return stuck
 }
 
 // build makes the lanes and channels. Capacities: a lane may pass two barriers before the coordinator looks
