@@ -12,7 +12,6 @@ import (
 type logbook struct {
 	mu      sync.Mutex
 	entries []entry
-	attrs   []slog.Attr
 }
 
 type entry struct {

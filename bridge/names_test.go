@@ -97,8 +97,10 @@ func TestNameReleasedLate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.topics(2, "in", "out")
-				unreleased := kfake.Fault{Keys: []kmsg.Key{kmsg.ConsumerGroupHeartbeat}, Err: kerr.UnreleasedInstanceID, TopLevel: true, Count: tc.count,
-					When: func(r kmsg.Request) bool { return r.(*kmsg.ConsumerGroupHeartbeatRequest).MemberEpoch == 0 }}
+				unreleased := kfake.Fault{
+					Keys: []kmsg.Key{kmsg.ConsumerGroupHeartbeat}, Err: kerr.UnreleasedInstanceID, TopLevel: true, Count: tc.count,
+					When: func(r kmsg.Request) bool { return r.(*kmsg.ConsumerGroupHeartbeatRequest).MemberEpoch == 0 },
+				}
 				if tc.before == nil {
 					w.Fault(unreleased)
 				}

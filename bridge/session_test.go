@@ -246,10 +246,12 @@ func TestFaults(t *testing.T) {
 			kerr.RebalanceInProgress, kerr.UnknownTopicOrPartition, kerr.InvalidCommitOffsetSize, kerr.TransactionAbortable)},
 		{kmsg.EndTxn, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
 			kerr.InvalidTxnState, kerr.UnknownServerError, kerr.RequestTimedOut, kerr.TransactionAbortable, kerr.UnknownProducerID)},
-		{kmsg.Produce, ofTopic("out"), []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas,
+		{kmsg.Produce, ofTopic("out"), []*kerr.Error{
+			kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas,
 			kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.UnknownProducerID,
 			kerr.OutOfOrderSequenceNumber, kerr.UnknownServerError, kerr.KafkaStorageError, kerr.ConcurrentTransactions, kerr.TransactionAbortable,
-			kerr.NetworkException}},
+			kerr.NetworkException,
+		}},
 		{kmsg.Heartbeat, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.UnknownServerError)},
 		{kmsg.OffsetFetch, nil, with(kerr.UnstableOffsetCommit, kerr.UnknownMemberID, kerr.StaleMemberEpoch, kerr.UnknownServerError)},
 		{kmsg.InitProducerID, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
@@ -390,8 +392,8 @@ func TestFlight(t *testing.T) {
 	}
 	f.end()
 	select {
-	case <-waits:
-		t.Error("one epoch is still in flight")
+	case err := <-waits:
+		t.Errorf("one epoch is still in flight, and the wait answered %v", err)
 	default:
 	}
 	f.end()
