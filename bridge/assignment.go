@@ -146,7 +146,7 @@ func (s *session) onBlocked(context.Context, *kgo.Client) {
 	s.wake.now()
 }
 
-func (s *session) onAssigned(ctx context.Context, _ *kgo.Client, added map[string][]int32) {
+func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
 	s.awaitMade()
 	if s.closing.Load() || s.ctx.Err() != nil {
 		return
@@ -169,7 +169,6 @@ func (s *session) onAssigned(ctx context.Context, _ *kgo.Client, added map[strin
 		s.log.Info("partitions assigned", "assigned", added)
 		s.gained.Store(time.Now().UnixNano())
 	}
-	_ = ctx // the client's own context; the session's bounds our requests
 }
 
 // onRevoked drains: it returns when every epoch behind a barrier has ended. kgo calls it at each end of a
