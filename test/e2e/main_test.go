@@ -3,13 +3,9 @@ package e2e
 import (
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,44 +50,11 @@ func manyAtATime() error {
 }
 
 func build() (string, error) {
-	if binary := os.Getenv("EOSBRIDGE_BIN"); binary != "" {
-		return filepath.Abs(binary)
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		return "", err
-	}
-	if err := touchSources(root); err != nil {
-		return "", err
-	}
 	dir, err := buildDir()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "eosbridge")
-	cmd := exec.Command("go", "build", "-o", binary, ".")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the bridge: %w\n%s", err, out)
-	}
-	return binary, nil
-}
-
-// touchSources looks at each source file of the product, so that go test, which
-// remembers what a test has looked at, runs anew when one has changed.
-func touchSources(root string) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "test"):
-			return fs.SkipDir
-		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"), d.Name() == "go.mod":
-			_, err := os.Stat(path)
-			return err
-		}
-		return nil
-	})
+	return Build(dir)
 }
 
 // bridgeBinary returns the binary under test.

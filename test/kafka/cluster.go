@@ -36,6 +36,12 @@ type Options struct {
 	Nodes int
 	// Properties are added to each node's server.properties and win over ours.
 	Properties map[string]string
+	// PerNode, if set, gives further properties of the node with this id; they
+	// win over all others. A relative path is below the node's own folder.
+	PerNode func(id int) map[string]string
+	// Host is the address of this machine that brokers listen on and are known
+	// by; 127.0.0.1 if empty. Network namespaces need one that they can reach.
+	Host string
 	// Features are finalized when the nodes are formatted, e.g.
 	// "transaction.version": 1. Those not named get the version's default.
 	Features map[string]int16
@@ -65,6 +71,9 @@ func Run(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	if o.Nodes == 0 {
 		o.Nodes = 1
+	}
+	if o.Host == "" {
+		o.Host = loopback
 	}
 	if o.Nodes != 1 && o.Nodes != 3 {
 		return nil, fmt.Errorf("%d Kafka nodes: only 1 or 3 are supported", o.Nodes)
@@ -102,7 +111,8 @@ func run(ctx context.Context, o Options, jars, archive string) (*Cluster, error)
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	ports, err := freePorts(2 * c.options.Nodes)
+	host := c.options.Host
+	ports, err := freePorts(host, 2*c.options.Nodes)
 	if err != nil {
 		return err
 	}
@@ -110,8 +120,8 @@ func (c *Cluster) start(ctx context.Context) error {
 		c.nodes = append(c.nodes, &Node{
 			cluster:    c,
 			id:         i + 1,
-			addr:       loopback(ports[2*i]),
-			controller: loopback(ports[2*i+1]),
+			addr:       address(host, ports[2*i]),
+			controller: address(host, ports[2*i+1]),
 			dir:        filepath.Join(c.dir, fmt.Sprintf("node-%d", i+1)),
 		})
 	}

@@ -100,7 +100,7 @@ func TestTopicStem(t *testing.T) {
 }
 
 func TestPortsDifferAndAvoidEphemeral(t *testing.T) {
-	ports, err := freePorts(50)
+	ports, err := freePorts(loopback, 50)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,10 @@ func (n *Node) ID() int { return n.id }
 // Addr returns host:port of the broker.
 func (n *Node) Addr() string { return n.addr }
 
+// Dir returns the node's own folder, which is its working directory and holds
+// its properties, its log and its data.
+func (n *Node) Dir() string { return n.dir }
+
 // LogPath returns the file that holds what the node printed (warnings and
 // errors, of all its starts).
 func (n *Node) LogPath() string { return filepath.Join(n.dir, "kafka.log") }
@@ -160,6 +164,7 @@ func (n *Node) format(ctx context.Context) error {
 		args = append(args, "--feature", fmt.Sprintf("%s=%d", feature, n.cluster.options.Features[feature]))
 	}
 	cmd := n.cluster.java(nil, "kafka.tools.StorageTool", args...)
+	cmd.Dir = n.dir // as when it runs: paths may be relative
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	proc, err := launch(cmd)
@@ -226,6 +231,9 @@ func (n *Node) properties() map[string]string {
 		"log.cleaner.dedupe.buffer.size": "16777216",
 	}
 	maps.Copy(p, c.options.Properties)
+	if c.options.PerNode != nil {
+		maps.Copy(p, c.options.PerNode(n.id))
+	}
 	return p
 }
 

@@ -16,9 +16,12 @@ const (
 	lastPort  = 32000
 )
 
-// freePorts finds n loopback ports nobody listens on. All are held open until
+// loopback is where brokers listen by default.
+const loopback = "127.0.0.1"
+
+// freePorts finds n ports of host nobody listens on. All are held open until
 // all are found, so they differ.
-func freePorts(n int) (ports []int, err error) {
+func freePorts(host string, n int) (ports []int, err error) {
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
@@ -27,10 +30,10 @@ func freePorts(n int) (ports []int, err error) {
 	}()
 	for tries := 0; len(ports) < n; tries++ {
 		if tries == 1000 {
-			return nil, fmt.Errorf("no %d free loopback ports between %d and %d", n, firstPort, lastPort)
+			return nil, fmt.Errorf("no %d free ports of %s between %d and %d", n, host, firstPort, lastPort)
 		}
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := net.Listen("tcp", loopback(port))
+		l, err := net.Listen("tcp", address(host, port))
 		if err != nil {
 			continue
 		}
@@ -40,4 +43,4 @@ func freePorts(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
