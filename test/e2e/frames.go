@@ -20,8 +20,9 @@ func harmless(frame []byte) []byte {
 	return binary.BigEndian.AppendUint16(request, 0xffff)
 }
 
-// refusal is the answer UNKNOWN_SERVER_ERROR to the request in frame.
-func refusal(key, version int16, frame []byte) ([]byte, error) {
+// readRequest reads the request in frame.
+func readRequest(frame []byte) (kmsg.Request, error) {
+	key, version := int16(binary.BigEndian.Uint16(frame[4:])), int16(binary.BigEndian.Uint16(frame[6:]))
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)
 	// Size, key, version, number, then the client's id and the header's tags.
@@ -36,8 +37,37 @@ func refusal(key, version int16, frame []byte) ([]byte, error) {
 	if err := req.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("proxy: %s v%d: %w", kmsg.NameForKey(key), version, err)
 	}
-	resp := req.ResponseKind()
+	return req, nil
+}
+
+// readAnswer reads the answer to a request of this key and version.
+func readAnswer(key, version int16, frame []byte) (kmsg.Response, error) {
+	resp := kmsg.ResponseForKey(key)
 	resp.SetVersion(version)
+	if err := resp.ReadFrom(frame[answerHead(resp):]); err != nil {
+		return nil, fmt.Errorf("proxy: answer to %s v%d: %w", kmsg.NameForKey(key), version, err)
+	}
+	return resp, nil
+}
+
+// answerHead is the length of an answer's size and correlation id, and in
+// flexible versions of the header's tags, which are none. ApiVersions would be
+// the exception; it is not read.
+func answerHead(resp kmsg.Response) int {
+	if resp.IsFlexible() {
+		return 9
+	}
+	return 8
+}
+
+// refusal is the answer UNKNOWN_SERVER_ERROR to the request in frame.
+func refusal(frame []byte) ([]byte, error) {
+	req, err := readRequest(frame)
+	if err != nil {
+		return nil, err
+	}
+	resp := req.ResponseKind()
+	resp.SetVersion(req.GetVersion())
 	mirror(req, resp)
 	failAnswer(resp)
 	out := append(make([]byte, 4), frame[8:12]...)
@@ -95,16 +125,11 @@ func (p *Proxy) rewrite(a asked, frame []byte, fail bool) ([]byte, error) {
 		}
 		change = failAnswer
 	}
-	resp.SetVersion(a.version)
-	// Size and correlation id, and in flexible versions the header's tags, which
-	// are none. ApiVersions would be the exception; it is not rewritten.
-	head := 8
-	if resp.IsFlexible() {
-		head++
+	resp, err := readAnswer(a.key, a.version, frame)
+	if err != nil {
+		return nil, err
 	}
-	if err := resp.ReadFrom(frame[head:]); err != nil {
-		return nil, fmt.Errorf("proxy: answer to %s v%d: %w", kmsg.NameForKey(a.key), a.version, err)
-	}
+	head := answerHead(resp)
 	change(resp)
 	out := resp.AppendTo(frame[:head:head])
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))

@@ -66,6 +66,7 @@ type Proxy struct {
 	open  map[net.Conn]map[int16]int
 	next  map[int16]chan struct{} // closed when a request of that key goes to the broker
 	conns map[net.Conn]struct{}
+	tap   func(Passing)
 }
 
 // StartProxy listens on a free loopback port and forwards to target (host:port).
@@ -170,6 +171,30 @@ func (p *Proxy) Hits() int {
 	return p.hits
 }
 
+// Passing is a request on its way to the broker, or the answer on its way back.
+type Passing struct {
+	Key, Version int16
+	Request      []byte // with its four bytes of size
+	Answer       []byte // nil while the request is still on its way to the broker
+}
+
+// Tap shows everything that passes from now on to fn; nil ends that. What fn is
+// shown waits, and with it all that follows on its connection, until fn returns.
+func (p *Proxy) Tap(fn func(Passing)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tap = fn
+}
+
+func (p *Proxy) show(what Passing) {
+	p.mu.Lock()
+	tap := p.tap
+	p.mu.Unlock()
+	if tap != nil {
+		tap(what)
+	}
+}
+
 // strikes decides about one request (request true) or one answer.
 func (p *Proxy) strikes(key int16, request bool) (Fault, bool) {
 	p.mu.Lock()
@@ -215,6 +240,7 @@ func (p *Proxy) track(c net.Conn) func() {
 // produce with acks=0.
 type asked struct {
 	key, version int16
+	frame        []byte
 	instead      []byte // answer in place of the broker's; nil = none
 }
 
@@ -262,10 +288,11 @@ func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- a
 		}
 		key := int16(binary.BigEndian.Uint16(frame[4:]))
 		version := int16(binary.BigEndian.Uint16(frame[6:]))
-		a := asked{key: key, version: version}
+		a := asked{key: key, version: version, frame: frame}
+		p.show(Passing{Key: key, Version: version, Request: frame})
 		switch fault, struck := p.strikes(key, true); {
 		case struck && fault == Refuse:
-			if a.instead, err = refusal(key, version, frame); err != nil {
+			if a.instead, err = refusal(frame); err != nil {
 				panic(err) // a proxy that cannot read the protocol proves nothing
 			}
 			frame = harmless(frame)
@@ -289,6 +316,9 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 			return
 		}
 		a := <-inFlight
+		if a.instead == nil {
+			p.show(Passing{Key: a.key, Version: a.version, Request: a.frame, Answer: frame})
+		}
 		fault, struck := p.strikes(a.key, false)
 		if struck {
 			switch fault {

@@ -248,3 +248,50 @@ func TestProxyOutlivesItsBroker(t *testing.T) {
 		t.Error("an answer from nobody")
 	}
 }
+
+// TestProxyTaps shows a request and its answer, holds both meanwhile, and a copy
+// of the request over another connection has an answer of its own. On kfake.
+func TestProxyTaps(t *testing.T) {
+	proxy, client := proxied(t)
+	ctx := within(t, 20*time.Second)
+	if err := client.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	shown, goOn := make(chan Passing), make(chan struct{})
+	proxy.Tap(func(p Passing) {
+		if p.Key == kmsg.EndTxn.Int16() {
+			shown <- p
+			<-goOn
+		}
+	})
+	done := make(chan error)
+	go func() {
+		req := kmsg.NewPtrEndTxnRequest()
+		req.TransactionalID, req.ProducerID = "nobody", 7
+		_, err := req.RequestWith(ctx, client)
+		done <- err
+	}()
+	request := <-shown
+	if req, err := readRequest(request.Request); err != nil || req.(*kmsg.EndTxnRequest).TransactionalID != "nobody" || request.Answer != nil {
+		t.Errorf("shown %+v, %v", req, err)
+	}
+	answer, err := DeliverCopy(ctx, proxy.target, request.Request)
+	if err != nil || answer == "NONE" {
+		t.Errorf("a copy is answered %q, %v", answer, err)
+	}
+	goOn <- struct{}{}
+	reply := <-shown
+	resp, err := readAnswer(reply.Key, reply.Version, reply.Answer)
+	if err != nil || Codes(resp) != answer {
+		t.Errorf("the original is answered %+v, %v", resp, err)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("the client has an answer that is held back, %v", err)
+	default:
+	}
+	goOn <- struct{}{}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
