@@ -43,6 +43,8 @@ type Options struct {
 	Output  string         // topic, may hold {topic}
 	ByKey   bool           // partition by murmur2 of the key instead of keeping the partition
 	Chain   *transform.Spec
+	// Provenance adds headers to each output that name its input; see docs/audit.md.
+	Provenance bool
 
 	Delivery Delivery
 	Start    offsets.Start

@@ -69,8 +69,10 @@ type lane struct {
 	budget  *budget
 	failed  func(error)
 	stalled func(time.Duration)
-	early   bool // pass a barrier before the outputs in front of it are produced: at-most-once
-	log     *slog.Logger
+	// provenance: outputs say in their headers which input they come from.
+	provenance bool
+	early      bool // pass a barrier before the outputs in front of it are produced: at-most-once
+	log        *slog.Logger
 
 	idle    atomic.Bool // waits for input with nothing at a gate
 	tracker *offsets.Tracker
@@ -186,6 +188,11 @@ func (l *lane) take(ctx context.Context, w work) error {
 	if len(records) == 0 {
 		l.budget.give(w.size)
 		return nil
+	}
+	if l.provenance {
+		added := stamp(records, p.source, w)
+		l.budget.take(added)
+		p.size += added
 	}
 	p.records = records
 	o := outputs{epoch: w.epoch, records: records, piece: p}

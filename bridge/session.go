@@ -309,7 +309,8 @@ func (s *session) build() {
 			id: i, in: make(chan work, laneDepth), gone: make(chan struct{}), passes: s.passes, sink: s.sink,
 			target: func(input string) string { return outputTopic(s.opts.Output, input) },
 			budget: s.budget, failed: s.fail, stalled: s.metrics.stalled, early: s.opts.Delivery == AtMostOnce,
-			log: s.log, tracker: offsets.NewTracker(),
+			provenance: s.opts.Provenance,
+			log:        s.log, tracker: offsets.NewTracker(),
 		}
 		if !s.opts.Chain.Identity() {
 			l.chain = s.opts.Chain.New()

@@ -84,7 +84,8 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 	o := bridge.Options{
 		Group: b.GroupID, Instance: b.InstanceID, Prefix: b.TxnPrefix, Consumer: b.GroupProtocol == config.GroupProtocolConsumer,
 		Inputs: b.InputTopics.Names(), Output: b.OutputTopic, ByKey: b.Partitioning == config.PartitioningKey, Chain: chain,
-		Delivery: bridge.Delivery(b.Delivery), Start: start,
+		Provenance: b.Provenance,
+		Delivery:   bridge.Delivery(b.Delivery), Start: start,
 		EpochInterval: b.EpochInterval, IntervalChosen: cfg.IsSet("BRIDGE_EPOCH_INTERVAL"), EpochTimeout: b.EpochTimeout,
 		EpochMinPause: b.EpochMinPause, EpochMaxRecords: int64(b.EpochMaxRecords), EpochMaxBytes: int64(b.EpochMaxBytes),
 		TxnTimeout: b.TxnTimeout, SessionTimeout: b.SessionTimeout, RebalanceTimeout: b.RebalanceTimeout,
