@@ -58,7 +58,7 @@ var rooms = map[string]room{
 	},
 	"bridge": {
 		why:     "the runtime: who does what, and in which order",
-		rooms:   []string{"transform", "txn", "offsets"},
+		rooms:   []string{"transform", "txn", "offsets", "internal/crashpoint"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, "golang.org/x/sync/errgroup"},
 	},
 	"transform": {
@@ -66,16 +66,19 @@ var rooms = map[string]room{
 	},
 	"txn": {
 		why:     "the two-phase commit: when it becomes true",
-		rooms:   []string{"offsets"},
+		rooms:   []string{"offsets", "internal/crashpoint"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", franz + "kversion", "golang.org/x/sync/errgroup"},
 	},
 	"offsets": {
 		why:     "a leaf: where we are",
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr"},
 	},
+	"internal/crashpoint": {
+		why: "a leaf, empty but in a build for tests: where a crash is tried",
+	},
 	"test/": {
 		why:     "not the product: judges it from outside, as a binary; may use the pure leaves",
-		rooms:   []string{"test/", "offsets"},
+		rooms:   []string{"test/", "offsets", "internal/crashpoint"},
 		outside: []string{franz, "golang.org/x/"},
 	},
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -151,6 +152,7 @@ func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 	if s.closing.Load() || s.ctx.Err() != nil {
 		return
 	}
+	crashpoint.At("recovery: joined")
 	if err := s.checkAssigned(s.ctx, added); err != nil {
 		s.fail(err)
 		return
@@ -169,6 +171,7 @@ func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 		s.log.Info("partitions assigned", "assigned", added)
 		s.gained.Store(time.Now().UnixNano())
 	}
+	crashpoint.At("recovery: partitions assigned")
 }
 
 // onRevoked drains: it returns when every epoch behind a barrier has ended. kgo calls it at each end of a

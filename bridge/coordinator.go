@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/txn"
 )
 
@@ -64,6 +65,7 @@ func (s *session) openGate(ctx context.Context, e *epoch) error {
 		return err
 	}
 	close(e.gate)
+	crashpoint.At("epoch: gate opened")
 	return nil
 }
 
@@ -169,6 +171,7 @@ func (s *session) align(ctx context.Context, e *epoch) error {
 	if err != nil {
 		return &txn.FatalError{Status: txn.StatusBroken, Err: err}
 	}
+	crashpoint.At("epoch: aligned")
 	e.aligned = time.Now()
 	s.log.Debug("epoch aligned", "epoch", e.n, "elapsed", e.aligned.Sub(e.triggered))
 	return nil
@@ -210,7 +213,9 @@ func (s *session) commit() error {
 				if s.ctx.Err() != nil {
 					return nil
 				}
-				return s.settle(0)
+				err := s.settle(0)
+				crashpoint.At("stop: last commit")
+				return err
 			}
 			if err := s.commitEpoch(e); err != nil {
 				return err

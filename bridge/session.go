@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -111,6 +112,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	if err := s.checkLimits(probing); err != nil {
 		return nil, err
 	}
+	crashpoint.At("recovery: before the fence")
 	if err := s.openSink(ctx); err != nil {
 		return nil, err
 	}
@@ -178,6 +180,7 @@ func (s *session) takeName(ctx context.Context) error {
 		return txn.Classify(txn.CallGroup, err)
 	}
 	s.left = true
+	crashpoint.At("recovery: name taken")
 	return nil
 }
 
@@ -350,7 +353,9 @@ func (s *session) close(ctx context.Context, err error) error {
 	}
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience/2)
 	defer cancel()
+	crashpoint.At("stop: before the leave")
 	leaveErr := s.leave(leaving, s.member)
+	crashpoint.At("stop: left")
 	s.member = ""
 	if errors.Is(leaveErr, txn.ErrFenced) {
 		return errors.Join(leaveErr, err)

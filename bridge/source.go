@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -153,6 +154,10 @@ func (s *source) barrier(reason string) {
 	select {
 	case s.barriers <- e:
 	case <-s.ctx.Done():
+	}
+	crashpoint.At("epoch: barrier injected")
+	if reason == TriggerStop {
+		crashpoint.At("stop: last barrier")
 	}
 	s.allowRebalance()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -153,9 +154,11 @@ func (s *session) prepareStart(ctx context.Context) error {
 	}
 	s.first = first
 	if len(first) > 0 {
+		crashpoint.At("recovery: start resolved")
 		err := offsets.CommitEmptyGroup(ctx, s.admin, s.opts.Group, first)
 		switch {
 		case err == nil:
+			crashpoint.At("recovery: start committed")
 			s.log.Info("start positions committed", "start", start.String(), "partitions", len(first))
 			s.first = nil
 		case errors.Is(err, offsets.ErrGroupActive): // committed as a member, see adjustOffsets
@@ -315,6 +318,7 @@ func (s *session) batchLimit(topic string) int32 {
 // starts at the earliest record.
 func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	s.awaitMade()
+	crashpoint.At("recovery: offsets fetched")
 	s.gained.Store(0) // positions are stable
 	missing := false
 	for _, partitions := range fetched {
@@ -385,9 +389,11 @@ func (s *session) commitStart(ctx context.Context, fetched map[string]map[int32]
 		})
 	}
 	if len(todo) > 0 {
+		crashpoint.At("recovery: late start resolved")
 		if err := s.sink.CommitStart(ctx, todo, s.credential()); err != nil {
 			return nil, err
 		}
+		crashpoint.At("recovery: late start committed")
 		s.log.Info("start positions committed", "start", s.opts.Start.String(), "partitions", len(todo))
 		maps.Copy(have, todo)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -159,10 +160,12 @@ func (g *groupProgress) sendInTxn(ctx context.Context, s *slot, version int16, c
 	})
 	err = g.attempts(ctx, cp.Credential, false, func(node int32, cred Credential) error {
 		req.MemberID, req.Generation = cred.MemberID, cred.Generation
+		crashpoint.At("commit: TxnOffsetCommit ready")
 		resp, err := req.RequestWith(ctx, s.cl.Broker(int(node)))
 		if err != nil {
 			return err
 		}
+		crashpoint.At("commit: TxnOffsetCommit answered")
 		return eachCode(func(yield func(topic string, partition int32, code int16)) {
 			for _, t := range resp.Topics {
 				for _, p := range t.Partitions {
@@ -182,8 +185,10 @@ func (g *groupProgress) addOffsets(ctx context.Context, s *slot, pid int64, epoc
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = s.id.String(), pid, epoch, g.group
 	for {
 		// Adding the group twice is harmless, so kgo may find the coordinator and send again by itself.
+		crashpoint.At("commit: AddOffsetsToTxn ready")
 		resp, err := req.RequestWith(ctx, s.cl)
 		if err == nil {
+			crashpoint.At("commit: AddOffsetsToTxn answered")
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
 		if err == nil {
@@ -221,10 +226,12 @@ func (g *groupProgress) commitPlain(ctx context.Context, via *kgo.Client, p offs
 	})
 	err := g.attempts(ctx, cred, true, func(node int32, cred Credential) error {
 		req.MemberID, req.Generation = cred.MemberID, cred.Generation
+		crashpoint.At("settle: OffsetCommit ready")
 		resp, err := req.RequestWith(ctx, via.Broker(int(node)))
 		if err != nil {
 			return err
 		}
+		crashpoint.At("settle: OffsetCommit answered")
 		return eachCode(func(yield func(topic string, partition int32, code int16)) {
 			for _, t := range resp.Topics {
 				for _, rp := range t.Partitions {

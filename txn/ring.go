@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -77,6 +78,7 @@ func Open(ctx context.Context, o Options) (*Ring, error) {
 		r.Close()
 		return nil, err
 	}
+	crashpoint.At("recovery: both fenced")
 	return r, nil
 }
 
@@ -103,7 +105,7 @@ func slotOptions(id ID, o Options) []kgo.Opt {
 	if o.Version < 2 {
 		opts = append(opts, kgo.MaxVersions(below2()))
 	}
-	return opts
+	return append(opts, crashOptions()...)
 }
 
 // Begin implements Participant.
@@ -149,6 +151,7 @@ func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
 		return steps, s.failing(err)
 	}
 	r.due.Add(1)
+	crashpoint.At("commit: bookkeeping done")
 	if steps.Carried {
 		r.free[cp.Epoch%slots] <- nil
 	} else {
@@ -195,7 +198,9 @@ func (r *Ring) release(i Epoch) {
 	ctx, cancel := context.WithTimeout(r.alive, r.opts.Timeout)
 	r.renewals.Go(func() { // ends with the renewal, which its context bounds; Close waits for it
 		defer cancel()
-		r.free[i] <- r.slot[i].renew(ctx)
+		err := r.slot[i].renew(ctx)
+		crashpoint.At("commit: client renewed")
+		r.free[i] <- err
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -41,8 +42,11 @@ type slot struct {
 func (s *slot) step(e Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	to, err := next(s.state, e)
+	from := s.state
+	crashpoint.Step(from, e, "before")
+	to, err := next(from, e)
 	s.state = to
+	crashpoint.Step(from, e, "after")
 	if err != nil {
 		return fmt.Errorf("txn id %s: %w", s.id, err)
 	}
@@ -91,6 +95,7 @@ func (s *slot) open(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cl, s.begun, s.ended, s.state = cl, false, false, StateReady
+	crashpoint.At("recovery: one id fenced")
 	return nil
 }
 
@@ -201,6 +206,7 @@ func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kg
 	for _, r := range records {
 		cl.Produce(ctx, r, promise)
 	}
+	crashpoint.At("epoch: records handed over")
 }
 
 // acknowledge counts a batch of which r is the last record.
@@ -209,6 +215,7 @@ func (s *slot) acknowledge(r *kgo.Record, n int64) {
 		s.proof.Store(&offsets.TopicPartition{Topic: r.Topic, Partition: r.Partition})
 	}
 	s.acked.Add(n)
+	crashpoint.At("epoch: records acknowledged")
 }
 
 // fail remembers the first failed record. kgo would commit the transaction without it.
@@ -258,9 +265,11 @@ func (s *slot) end(ctx context.Context) error {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
+	crashpoint.At("commit: EndTxn ready")
 	if err := s.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return Classify(CallEnd, fmt.Errorf("%s: %w", s.id, err))
 	}
+	crashpoint.At("commit: EndTxn answered")
 	s.mu.Lock()
 	s.begun, s.ended = false, false
 	s.mu.Unlock()
@@ -304,6 +313,7 @@ func (s *slot) renew(ctx context.Context) error {
 		return err
 	}
 	s.close()
+	crashpoint.At("commit: client closed")
 	return s.open(ctx)
 }
 
