@@ -169,7 +169,8 @@ func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 	s.enter(StateRunning)
 	if len(added) > 0 {
 		s.log.Info("partitions assigned", "assigned", added)
-		s.gained.Store(time.Now().UnixNano())
+		now := time.Now()
+		s.gained.Store(&now)
 	}
 	crashpoint.At("recovery: partitions assigned")
 }

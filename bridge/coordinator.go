@@ -235,7 +235,8 @@ func (s *session) commitEpoch(e *epoch) error {
 	if err != nil {
 		return err
 	}
-	s.lastEnd.Store(time.Now().UnixNano())
+	now := time.Now()
+	s.lastEnd.Store(&now)
 	close(e.done)
 	s.flight.end()
 	return nil

@@ -46,8 +46,8 @@ type session struct {
 	barriers chan *epoch
 	commits  chan *epoch
 	aligner  Aligner
-	carried  atomic.Int64 // newest epoch whose positions were carried
-	lastEnd  atomic.Int64 // Unix nanoseconds at which the last commit ended
+	carried  atomic.Int64              // newest epoch whose positions were carried
+	lastEnd  atomic.Pointer[time.Time] // end of the last commit; nil before
 	flight   flight
 	assigned assignment
 	missing  int // looks in a row at which an input topic was gone; owned by watch
@@ -57,7 +57,7 @@ type session struct {
 	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
 	closing  atomic.Bool                      // the consumer is being closed: callbacks have nothing left to do
 	stopping atomic.Bool                      // in order: no more input
-	gained   atomic.Int64                     // Unix nanoseconds since which partitions wait for stable positions, 0 = none
+	gained   atomic.Pointer[time.Time]        // since when partitions wait for stable positions; nil = none
 	limits   atomic.Pointer[map[string]int32] // max.message.bytes of output topics
 }
 

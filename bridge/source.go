@@ -105,8 +105,8 @@ func (s *source) untilDue() time.Duration {
 // dueIn is the time until the interval and the pause after the last commit are over.
 func (s *source) dueIn() time.Duration {
 	d := s.interval - time.Since(s.lastBarrier)
-	if s.opts.EpochMinPause > 0 {
-		d = max(d, s.opts.EpochMinPause-time.Since(time.Unix(0, s.lastEnd.Load())))
+	if end := s.lastEnd.Load(); end != nil && s.opts.EpochMinPause > 0 {
+		d = max(d, s.opts.EpochMinPause-time.Since(*end))
 	}
 	return d
 }

@@ -319,7 +319,7 @@ func (s *session) batchLimit(topic string) int32 {
 func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	s.awaitMade()
 	crashpoint.At("recovery: offsets fetched")
-	s.gained.Store(0) // positions are stable
+	s.gained.Store(nil) // positions are stable
 	missing := false
 	for _, partitions := range fetched {
 		for _, o := range partitions {

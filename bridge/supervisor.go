@@ -36,7 +36,7 @@ func (s *supervisor) after(now, lastCommit time.Time, err error) (time.Duration,
 	if errors.Is(err, txn.ErrFatal) || errors.Is(err, txn.ErrFenced) {
 		return 0, err
 	}
-	if lastCommit.After(s.commit) {
+	if !lastCommit.Equal(s.commit) { // later, or earlier by a clock that was set back
 		s.commit, s.failures = lastCommit, 0
 		s.backoff.reset()
 	}

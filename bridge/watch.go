@@ -67,8 +67,8 @@ func (s *session) sweepDue(swept *bool) bool {
 		*swept = true
 		return true
 	}
-	at := s.gained.Load()
-	return at != 0 && time.Since(time.Unix(0, at)) > 2*time.Second && s.gained.CompareAndSwap(at, time.Now().UnixNano())
+	at, now := s.gained.Load(), time.Now()
+	return at != nil && now.Sub(*at) > 2*time.Second && s.gained.CompareAndSwap(at, &now)
 }
 
 func (s *session) sweep(ctx context.Context) {

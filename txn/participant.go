@@ -61,7 +61,8 @@ type Participant interface {
 	CommitStart(ctx context.Context, p offsets.Positions, cred Credential) error
 	// Forget drops carried positions of partitions that leave this member.
 	Forget(leaving []offsets.TopicPartition)
-	// OpenSince is when the oldest transaction that may be open at the broker got its first record.
+	// OpenSince is when the oldest transaction that may be open at the broker got its first record. It has a monotonic
+	// reading: a clock that is set makes no transaction older.
 	OpenSince() (time.Time, bool)
 	// Abort ends a transaction that no failure has touched, so that its outputs do not hold up readers. It is
 	// a courtesy: the fence of the next start does the same.

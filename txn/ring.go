@@ -236,13 +236,13 @@ func (r *Ring) Forget(leaving []offsets.TopicPartition) { r.carry.forget(leaving
 
 // OpenSince implements Participant.
 func (r *Ring) OpenSince() (time.Time, bool) {
-	var oldest int64
+	var oldest time.Time
 	for _, s := range r.slot {
-		if at := s.opened.Load(); at != 0 && (oldest == 0 || at < oldest) {
-			oldest = at
+		if at := s.opened.Load(); at != nil && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = *at
 		}
 	}
-	return time.Unix(0, oldest), oldest != 0
+	return oldest, !oldest.IsZero()
 }
 
 // Abort implements Participant.

@@ -413,6 +413,9 @@ func TestOpenSince(t *testing.T) {
 		if open != want || open && (since.Before(notBefore) || since.After(notAfter)) {
 			t.Errorf("open since %v, %t; want %t between %v and %v", since, open, want, notBefore, notAfter)
 		}
+		if open && !strings.Contains(since.String(), " m=") {
+			t.Errorf("%v has no monotonic reading: a clock that is set would age the transaction", since)
+		}
 	}
 	expect(false, time.Time{}, time.Time{})
 	if err := r.Begin(b.ctx, 1); err != nil {

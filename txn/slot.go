@@ -32,7 +32,7 @@ type slot struct {
 
 	handed atomic.Int64                           // records given to the client in this epoch
 	acked  atomic.Int64                           // records whose promise succeeded
-	opened atomic.Int64                           // Unix nanoseconds of the first record of this epoch, 0 before
+	opened atomic.Pointer[time.Time]              // first record of this epoch, by the monotonic clock; nil before
 	proof  atomic.Pointer[offsets.TopicPartition] // a partition that has acknowledged records of this epoch
 
 	failMu  sync.Mutex
@@ -142,7 +142,7 @@ func (s *slot) begin() error {
 	defer s.mu.Unlock()
 	s.handed.Store(0)
 	s.acked.Store(0)
-	s.opened.Store(0)
+	s.opened.Store(nil)
 	s.proof.Store(nil)
 	if s.begun {
 		return nil
@@ -193,7 +193,8 @@ func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kg
 	b := &batch{slot: s, size: int64(len(records)), done: done}
 	b.left.Store(b.size)
 	if s.handed.Add(b.size) == b.size {
-		s.opened.CompareAndSwap(0, time.Now().UnixNano())
+		now := time.Now()
+		s.opened.CompareAndSwap(nil, &now)
 	}
 	promise := b.promise
 	cl := s.current() // Produce may wait for room, and Close end that
@@ -273,7 +274,7 @@ func (s *slot) end(ctx context.Context) error {
 	s.mu.Lock()
 	s.begun, s.ended = false, false
 	s.mu.Unlock()
-	s.opened.Store(0)
+	s.opened.Store(nil)
 	return s.step(EventEnd)
 }
 

@@ -13,6 +13,9 @@ import (
 // ResultsVariable names the file that results are appended to, one JSON object per line. Unset, nothing is kept.
 const ResultsVariable = "EOSBRIDGE_PROOF_RESULTS"
 
+// PartVariable names the part of make proof that a result belongs to.
+const PartVariable = "EOSBRIDGE_PROOF_PART"
+
 // Brokers that a test can run on.
 const (
 	V44   = "4.4.0" // Apache Kafka, transaction.version 2
@@ -23,10 +26,11 @@ const (
 
 // Result is what one test tried and found. Counts that do not apply are left 0.
 type Result struct {
-	Test   string        `json:"test"`   // Record fills it in
-	Failed bool          `json:"failed"` // Record fills it in
-	At     time.Time     `json:"at"`     // Record fills it in
-	Broker string        `json:"broker"`
+	Test   string        `json:"test"`           // Record fills it in
+	Part   string        `json:"part,omitempty"` // Record fills it in
+	Failed bool          `json:"failed"`         // Record fills it in
+	At     time.Time     `json:"at"`             // Record fills it in
+	Broker string        `json:"broker"`         // empty: the part as a whole
 	Took   time.Duration `json:"took,omitempty"`
 
 	Scenarios int64 `json:"scenarios,omitempty"` // different situations tried
@@ -51,14 +55,19 @@ func Record(t testing.TB, r Result) {
 	if path == "" {
 		return
 	}
-	r.Test, r.Failed, r.At = t.Name(), t.Failed(), time.Now().UTC()
+	r.Test, r.Part, r.Failed, r.At = t.Name(), os.Getenv(PartVariable), t.Failed(), time.Now().UTC()
+	if err := Append(path, r); err != nil {
+		t.Fatalf("record result: %v", err)
+	}
+}
+
+// Append writes one result at the end of a file.
+func Append(path string, r Result) error {
 	line, err := json.Marshal(r)
 	if err != nil {
-		t.Fatalf("record result: %v", err)
+		return err
 	}
-	if err := appendLine(path, line); err != nil {
-		t.Fatalf("record result: %v", err)
-	}
+	return appendLine(path, line)
 }
 
 // appendLine writes a line in one call, so that test processes may share the file.
