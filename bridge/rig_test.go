@@ -143,6 +143,12 @@ func (w *world) start(o Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.startBridge(b)
+}
+
+// startBridge is start for a bridge that the test has made.
+func (w *world) startBridge(b *Bridge) *running {
+	w.t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	abortCtx, abort := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	r := &running{Bridge: b, t: w.t, stop: stop, abort: abort, ended: make(chan struct{})}
