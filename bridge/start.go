@@ -313,9 +313,8 @@ func (s *session) batchLimit(topic string) int32 {
 	return kafkaDefault
 }
 
-// adjustOffsets decides where partitions without a position begin. Topics that were there at the start follow
-// BRIDGE_START, by way of positions that are committed for all of their partitions first; what appears later
-// starts at the earliest record.
+// adjustOffsets decides where partitions without a position begin, and commits that first. Partitions that were there
+// at the start follow BRIDGE_START; what appears later starts at the earliest record.
 func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	s.awaitMade()
 	crashpoint.At("recovery: offsets fetched")
@@ -347,46 +346,46 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 	return fetched, nil
 }
 
-// commitStart commits, as a member, where partitions without a position begin, and answers all positions. It
+// commitStart commits, as a member, where partitions of ours without a position begin, and answers all positions. It
 // does so before their first epoch: after a kill a topic without any position would be taken for a first start.
 //
-// Topics that were there at the start have their resolved positions, unless another member has given some
-// meanwhile; partitions that appeared later begin at the earliest record.
+// It names no partition of another member. That one may begin at the same moment, and commit its first epoch between
+// our look at the positions and our commit, which would then take its position back; the broker asks only who
+// commits, not whose the partition is.
+//
+// Partitions that were there at the start have their resolved positions; those that appeared later begin at the
+// earliest record.
 func (s *session) commitStart(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (offsets.Positions, error) {
 	have, err := offsets.Committed(ctx, s.admin, s.opts.Group)
 	if err != nil {
 		return nil, err
 	}
-	decided := map[string]bool{}
-	for tp := range have {
-		decided[tp.Topic] = true
-	}
 	todo := offsets.Positions{}
-	for tp, p := range s.first {
-		if !decided[tp.Topic] {
-			todo[tp] = p
+	var later []offsets.TopicPartition
+	topics := map[string]bool{}
+	for topic, partitions := range fetched {
+		for p, o := range partitions {
+			tp := offsets.TopicPartition{Topic: topic, Partition: p}
+			if _, known := have[tp]; known || o.EpochOffset().Offset >= 0 {
+				continue
+			}
+			if at, ok := s.first[tp]; ok {
+				todo[tp] = at
+				continue
+			}
+			later, topics[topic] = append(later, tp), true
 		}
 	}
-	later := map[string]bool{}
-	each(fetched, func(tp offsets.TopicPartition, o kgo.Offset) {
-		_, known := have[tp]
-		_, first := todo[tp]
-		later[tp.Topic] = later[tp.Topic] || o.EpochOffset().Offset < 0 && !known && !first
-	})
-	maps.DeleteFunc(later, func(_ string, missing bool) bool { return !missing })
 	if len(later) > 0 {
-		earliest, err := offsets.Resolve(ctx, s.admin, offsets.Start{Kind: offsets.StartEarliest}, slices.Sorted(maps.Keys(later)))
+		earliest, err := offsets.Resolve(ctx, s.admin, offsets.Start{Kind: offsets.StartEarliest}, slices.Sorted(maps.Keys(topics)))
 		if err != nil {
 			return nil, err
 		}
-		each(fetched, func(tp offsets.TopicPartition, o kgo.Offset) {
-			_, known := have[tp]
-			if at, ok := earliest[tp]; ok && o.EpochOffset().Offset < 0 && !known {
-				if _, first := todo[tp]; !first {
-					todo[tp] = at
-				}
+		for _, tp := range later {
+			if at, ok := earliest[tp]; ok {
+				todo[tp] = at
 			}
-		})
+		}
 	}
 	if len(todo) > 0 {
 		crashpoint.At("recovery: late start resolved")
@@ -397,14 +396,5 @@ func (s *session) commitStart(ctx context.Context, fetched map[string]map[int32]
 		s.log.Info("start positions committed", "start", s.opts.Start.String(), "partitions", len(todo))
 		maps.Copy(have, todo)
 	}
-	s.first = nil
 	return have, nil
-}
-
-func each(fetched map[string]map[int32]kgo.Offset, do func(offsets.TopicPartition, kgo.Offset)) {
-	for topic, partitions := range fetched {
-		for p, o := range partitions {
-			do(offsets.TopicPartition{Topic: topic, Partition: p}, o)
-		}
-	}
 }

@@ -1,0 +1,47 @@
+package bridge
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestStartNamesOnlyItsOwn (found by the model, test/model): two members begin a new topic in a group that has members
+// already, so that each commits as a member where to begin. One of them is late with it: it must not take back what the
+// other one has committed meanwhile.
+func TestStartNamesOnlyItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out", "second")
+		w.feed("in", 5, 0, 1, 2, 3)
+		w.feed("second", 5, 0, 1, 2, 3)
+		old := w.start(w.options(instance("old")))
+		w.caughtUp("in")
+		both := func(o *Options) { o.Inputs = []string{"in", "second"} }
+		// Both look for positions before either has committed any.
+		late := w.slowly(kmsg.OffsetCommit, 1, 200*time.Millisecond, startOf("a"))
+		w.slowly(kmsg.OffsetCommit, 1, 20*time.Millisecond, startOf("b"))
+		a := w.start(w.options(both))
+		b := w.start(w.options(both, instance("b")))
+		w.until("all share", func() bool { return a.holds() > 0 && b.holds() > 0 && a.holds()+b.holds()+old.holds() == 8 })
+		w.caughtUp("in", "second")
+		w.pass(5 * time.Second)
+		w.caughtUp("in", "second")
+		if late.Load() == 0 {
+			t.Error("nobody was late")
+		}
+		b.stopped()
+		a.stopped()
+		old.stopped()
+		w.caughtUpBy(w.options(both))
+		w.exact("out", "in", "second")
+	})
+}
+
+// startOf picks the commits that a member makes outside a transaction. Ids of members begin with their instance's.
+func startOf(instance string) func(kmsg.Request) bool {
+	return func(r kmsg.Request) bool {
+		return strings.HasPrefix(r.(*kmsg.OffsetCommitRequest).MemberID, instance+"-")
+	}
+}
