@@ -45,6 +45,7 @@ func At(name string) {
 	if name != point || left.Add(-1) != 0 {
 		return
 	}
+	fmt.Fprintf(os.Stderr, "dies at %s\n", name)
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		err = self.Kill()
