@@ -60,8 +60,8 @@ func DeliverCopy(ctx context.Context, address string, frame []byte) (string, err
 	return Codes(resp), nil
 }
 
-// Codes names the error codes of an answer to TxnOffsetCommit or EndTxn, each
-// once: "NONE", or what was refused.
+// Codes names the error codes of an answer to TxnOffsetCommit, EndTxn or
+// InitProducerID, each once: "NONE", or what was refused.
 func Codes(resp kmsg.Response) string {
 	var names []string
 	note := func(code int16) {
@@ -75,6 +75,8 @@ func Codes(resp kmsg.Response) string {
 	}
 	switch resp := resp.(type) {
 	case *kmsg.EndTxnResponse:
+		note(resp.ErrorCode)
+	case *kmsg.InitProducerIDResponse:
 		note(resp.ErrorCode)
 	case *kmsg.TxnOffsetCommitResponse:
 		for _, topic := range resp.Topics {
