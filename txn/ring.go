@@ -180,7 +180,7 @@ func (r *Ring) commit(ctx context.Context, s *slot, cp Checkpoint) (Steps, error
 		return steps, err
 	}
 	steps.OffsetsSent = time.Now()
-	r.opts.Log.Debug("epoch offsets sent", "epoch", cp.Epoch, "txn_id", s.id.String())
+	s.logProducer(ctx, r.opts.Log, cp.Epoch)
 	if err := s.end(ctx); err != nil {
 		return steps, err
 	}

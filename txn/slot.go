@@ -251,6 +251,19 @@ func (s *slot) flush(ctx context.Context) error {
 	return s.step(EventFlush)
 }
 
+// logProducer names the transaction that is about to be ended as the brokers' logs name it: each of them has its
+// own producer id and producer epoch.
+func (s *slot) logProducer(ctx context.Context, log *slog.Logger, n Epoch) {
+	if !log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	pid, epoch, err := s.cl.ProducerID(ctx) // known since the first record
+	if err != nil {
+		pid, epoch = -1, -1
+	}
+	log.Debug("epoch offsets sent", "epoch", n, "txn_id", s.id.String(), "producer_id", pid, "producer_epoch", epoch)
+}
+
 // end commits. kgo answers nil without committing when nothing was produced, and commits what it has when a
 // record failed or came late, so all of it is looked at once more.
 func (s *slot) end(ctx context.Context) error {
