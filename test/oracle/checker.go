@@ -69,6 +69,19 @@ func (c *Checker) like() *Checker {
 // wanted says whether o has to be visible in the end.
 func (c *Checker) wanted(o Origin) bool { return o.Seq >= c.skipped[o.Source] && c.form.wanted(o) }
 
+// countWanted is the number of wanted origins of s in [from, to).
+func (c *Checker) countWanted(s Source, from, to int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var n int64
+	for seq := from; seq < to; seq++ {
+		if c.wanted(Origin{Source: s, Seq: seq}) {
+			n++
+		}
+	}
+	return n
+}
+
 // ByKey places keyed records as Kafka's default partitioner does: murmur2 of
 // the key over partitions.
 func ByKey(partitions int) func(*kgo.Record) int32 {

@@ -40,6 +40,17 @@ func (s *script) checker(place func(*kgo.Record) int32) *Checker {
 	return c
 }
 
+// read observes some of the output only.
+func (s *script) read(offsets ...int) *Checker {
+	c := NewChecker(s.form, s.input, nil)
+	for _, i := range offsets {
+		r := *s.out[i]
+		r.Topic, r.Offset = "out", int64(i)
+		c.Observe(&r)
+	}
+	return c
+}
+
 // TestCheckerFindsEachFault seeds one kind of fault at a time: exactly that kind
 // is found, as often as it was seeded.
 func TestCheckerFindsEachFault(t *testing.T) {
@@ -216,15 +227,6 @@ func TestByKeyIsMurmur2(t *testing.T) {
 // TestCompareFindsDisagreement gives the concurrent reader what the final one
 // does not have, and the other way round.
 func TestCompareFindsDisagreement(t *testing.T) {
-	read := func(s *script, offsets ...int) *Checker {
-		c := NewChecker(s.form, s.input, nil)
-		for _, i := range offsets {
-			r := *s.out[i]
-			r.Topic, r.Offset = "out", int64(i)
-			c.Observe(&r)
-		}
-		return c
-	}
 	s := newScript(NewForm(32, 4), 3)
 	all := []int{0, 1, 2, 3, 4, 5}
 	for name, test := range map[string]struct {
@@ -243,7 +245,7 @@ func TestCompareFindsDisagreement(t *testing.T) {
 		"hole after the reader's end": {all[:1], all, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := read(s, test.after...).Compare(read(s, test.during...))
+			got := s.read(test.after...).Compare(s.read(test.during...))
 			if got.Withdrawn.Count != test.withdrawn || got.Late.Count != test.late || got.Lost.Count != test.lost {
 				t.Errorf("want withdrawn %d, late %d, lost %d: %s", test.withdrawn, test.late, test.lost, got)
 			}

@@ -74,6 +74,16 @@ func (in *Input) Below(s Source, offset int64) int64 {
 	return int64(sort.Search(len(all), func(i int) bool { return all[i] < 0 || all[i] >= offset }))
 }
 
+// certainBelow is Below, and whether that is all: a record may lie below offset
+// although its acknowledgement is still on its way to the feeder.
+func (in *Input) certainBelow(s Source, offset int64) (n int64, certain bool) {
+	n = in.Below(s, offset)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	all := in.offsets[s]
+	return n, n == int64(len(all)) || all[n] >= 0
+}
+
 // Sources lists the partitions that were fed, in order.
 func (in *Input) Sources() []Source {
 	in.mu.Lock()

@@ -14,8 +14,8 @@ import (
 
 // Every test in this file runs on kfake.
 
-// world is a cluster with a two-partition topic "in" and a one-partition topic
-// "out", and a copier in place of a bridge, which the test leads step by step.
+// world is a cluster with the two-partition topics "in" and "out", and a copier
+// in place of a bridge, which the test leads step by step.
 type world struct {
 	brokers []string
 	adm     *kadm.Client
@@ -25,25 +25,37 @@ type world struct {
 	group   *kgo.Client // commits positions for group "g"
 }
 
-func newWorld(t *testing.T) *world {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "in"), kfake.SeedTopics(1, "out"))
+func newWorld(t *testing.T, more ...kfake.Opt) *world {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append(more, kfake.NumBrokers(1), kfake.SeedTopics(2, "in", "out"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
 	w := &world{brokers: cluster.ListenAddrs(), form: NewForm(40, 5), input: NewInput()}
-	client := func(opts ...kgo.Opt) *kgo.Client {
-		cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(w.brokers...))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(cl.Close)
-		return cl
-	}
-	w.writer = client(kgo.TransactionalID("copy.a.0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	w.group = client()
+	w.restart(t)
+	w.group = w.client(t)
 	w.adm = kadm.NewClient(w.group)
 	return w
+}
+
+func (w *world) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(w.brokers...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// restart gives the copier a new producer, which fences the one before.
+func (w *world) restart(t *testing.T) {
+	t.Helper()
+	w.writer = w.client(t, kgo.TransactionalID("copy.a.0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if _, _, err := w.writer.ProducerID(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func sources(n int32) []Source {
@@ -67,19 +79,35 @@ func (w *world) feed(t *testing.T, feed Feed) {
 	}
 }
 
-// copy writes seq from..to of both sources in one transaction and leaves it open.
+// copy writes seq from..to of both sources in one transaction, into out/0, and
+// leaves it open.
 func (w *world) copy(t *testing.T, from, to int64) {
+	t.Helper()
+	var all []Origin
+	for seq := from; seq < to; seq++ {
+		for _, s := range sources(2) {
+			all = append(all, Origin{s, seq})
+		}
+	}
+	w.begin(t)
+	w.write(t, 0, all...)
+}
+
+func (w *world) begin(t *testing.T) {
 	t.Helper()
 	if err := w.writer.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	for seq := from; seq < to; seq++ {
-		for _, s := range sources(2) {
-			r := w.form.Record(Origin{s, seq})
-			r.Topic, r.Partition = "out", 0
-			if err := w.writer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
+}
+
+// write puts records into a partition of the output.
+func (w *world) write(t *testing.T, partition int32, all ...Origin) {
+	t.Helper()
+	for _, o := range all {
+		r := w.form.Record(o)
+		r.Topic, r.Partition = "out", partition
+		if err := w.writer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

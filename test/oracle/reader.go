@@ -17,6 +17,8 @@ type Reading struct {
 	// Uncommitted reads what transactions have not committed, too. Only the
 	// oracle's own tests use it: such a reader must be found out.
 	Uncommitted bool
+	// Transactions, if set, hear of each record: it was shown.
+	Transactions *Transactions
 	// Also, if set, is called with each record after the checker.
 	Also func(*kgo.Record)
 }
@@ -28,8 +30,8 @@ type Reader struct {
 	client  *kgo.Client
 	adm     *kadm.Client
 	topics  []string
-	checker *Checker
-	also    func(*kgo.Record)
+	checker *Checker // nil in a Follower
+	each    func(*kgo.Record)
 	cancel  context.CancelFunc
 	done    chan struct{}
 
@@ -46,27 +48,49 @@ func Read(ctx context.Context, what Reading, checker *Checker) (*Reader, error) 
 	if what.Uncommitted {
 		isolation = kgo.ReadUncommitted()
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(what.Brokers...),
-		kgo.ConsumeTopics(what.Topics...),
+	r, err := newReader(what.Brokers, what.Topics, kgo.FetchIsolationLevel(isolation))
+	if err != nil {
+		return nil, err
+	}
+	r.checker = checker
+	r.each = func(record *kgo.Record) {
+		if record.Attrs.IsControl() {
+			return
+		}
+		checker.Observe(record)
+		if what.Transactions != nil {
+			what.Transactions.Show(record)
+		}
+		if what.Also != nil {
+			what.Also(record)
+		}
+	}
+	r.start(ctx)
+	return r, nil
+}
+
+func newReader(brokers, topics []string, opts ...kgo.Opt) (*Reader, error) {
+	client, err := kgo.NewClient(append(opts,
+		kgo.SeedBrokers(brokers...),
+		kgo.ConsumeTopics(topics...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(isolation),
 		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(250*time.Millisecond),
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.MetadataMaxAge(5*time.Second), // a topic that grows is noticed soon
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("reader: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	r := &Reader{
-		client: client, adm: kadm.NewClient(client), topics: what.Topics, checker: checker, also: what.Also,
-		cancel: cancel, done: make(chan struct{}),
+	return &Reader{
+		client: client, adm: kadm.NewClient(client), topics: topics, done: make(chan struct{}),
 		positions: make(map[Source]int64), moved: make(chan struct{}),
-	}
+	}, nil
+}
+
+func (r *Reader) start(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(ctx)
 	go r.loop(ctx) // ended by Close, which waits for it
-	return r, nil
 }
 
 // Close stops reading.
@@ -86,15 +110,7 @@ func (r *Reader) loop(ctx context.Context) {
 		fetches.EachError(func(topic string, partition int32, err error) {
 			r.note(fmt.Errorf("reader: %s/%d: %w", topic, partition, err))
 		})
-		fetches.EachRecord(func(record *kgo.Record) {
-			if record.Attrs.IsControl() {
-				return
-			}
-			r.checker.Observe(record)
-			if r.also != nil {
-				r.also(record)
-			}
-		})
+		fetches.EachRecord(r.each)
 		r.move(fetches)
 	}
 }

@@ -21,6 +21,19 @@ func (f *Finding) add(format string, args ...any) {
 	}
 }
 
+// addMany counts n at once, with one example.
+func (f *Finding) addMany(n int64, format string, args ...any) {
+	f.add(format, args...)
+	f.Count += n - 1
+}
+
+// addAll counts what another one has found.
+func (f *Finding) addAll(other Finding) {
+	f.Count += other.Count
+	f.Examples = append(f.Examples, other.Examples...)
+	f.Examples = f.Examples[:min(len(f.Examples), maxExamples)]
+}
+
 func (f Finding) clone() Finding {
 	f.Examples = append([]string(nil), f.Examples...)
 	return f
@@ -34,6 +47,11 @@ type Verdict struct {
 	Duplicated, Lost, OutOfOrder Finding
 	Altered, Foreign, Misplaced  Finding
 	Withdrawn, Late              Finding
+
+	// Of the account of transactions, if there is one (Transactions.Into).
+	Committed, Aborted          int64 // transactions
+	Torn, AbortedRead, LeftOpen Finding
+	Apart, Backward, Belied     Finding
 }
 
 type namedFinding struct {
@@ -51,11 +69,17 @@ func (v Verdict) findings() []namedFinding {
 		{"misplaced", v.Misplaced},
 		{"withdrawn", v.Withdrawn},
 		{"late", v.Late},
+		{"torn", v.Torn},
+		{"aborted read", v.AbortedRead},
+		{"left open", v.LeftOpen},
+		{"apart", v.Apart},
+		{"backward", v.Backward},
+		{"belied", v.Belied},
 	}
 }
 
-// Exact says that every wanted record is visible once, in order, unaltered, and
-// that both readers agree.
+// Exact says that every wanted record is visible once, in order, unaltered, that
+// both readers agree, and that every transaction was whole.
 func (v Verdict) Exact() bool {
 	for _, f := range v.findings() {
 		if f.Count != 0 {
@@ -66,9 +90,10 @@ func (v Verdict) Exact() bool {
 }
 
 // Undamaged says that what is visible is genuine: nothing altered, foreign or
-// misplaced, and nothing withdrawn. It allows repeats and losses.
+// misplaced, nothing withdrawn, torn or aborted. It allows repeats and losses.
 func (v Verdict) Undamaged() bool {
-	return v.Altered.Count+v.Foreign.Count+v.Misplaced.Count+v.Withdrawn.Count+v.Late.Count == 0
+	return v.Altered.Count+v.Foreign.Count+v.Misplaced.Count+v.Withdrawn.Count+v.Late.Count+
+		v.Torn.Count+v.AbortedRead.Count == 0
 }
 
 // String is one line of counts, then the examples of each fault.
@@ -77,6 +102,9 @@ func (v Verdict) String() string {
 	fmt.Fprintf(&text, "in %d, out %d", v.In, v.Out)
 	for _, f := range v.findings() {
 		fmt.Fprintf(&text, ", %s %d", f.name, f.Count)
+	}
+	if v.Committed+v.Aborted > 0 {
+		fmt.Fprintf(&text, "; transactions committed %d, aborted %d", v.Committed, v.Aborted)
 	}
 	for _, f := range v.findings() {
 		for _, example := range f.Examples {
