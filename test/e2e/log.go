@@ -35,6 +35,10 @@ type Event struct {
 	Class   string
 	State   string
 	Line    string
+
+	// Producer of the epoch's transaction, in the line of StepOffsets.
+	ProducerID    int64
+	ProducerEpoch int16
 }
 
 // Log is what a process writes: JSON lines of log/slog, and whatever else. It
@@ -87,15 +91,18 @@ func (l *Log) close() {
 func parseEvent(line string) Event {
 	e := Event{At: time.Now(), Message: line, Line: line}
 	var fields struct {
-		Msg   *string
-		Level string
-		Epoch int64
-		Class string
-		State string
+		Msg           *string
+		Level         string
+		Epoch         int64
+		Class         string
+		State         string
+		ProducerID    int64 `json:"producer_id"`
+		ProducerEpoch int16 `json:"producer_epoch"`
 	}
 	if err := json.Unmarshal([]byte(line), &fields); err == nil && fields.Msg != nil {
 		e.Message, e.Level, e.Epoch = *fields.Msg, fields.Level, fields.Epoch
 		e.Class, e.State = fields.Class, fields.State
+		e.ProducerID, e.ProducerEpoch = fields.ProducerID, fields.ProducerEpoch
 	}
 	return e
 }
@@ -192,6 +199,41 @@ func (l *Log) LastStep() string {
 
 // StepNone is LastStep before the first barrier: start-up.
 const StepNone = "start"
+
+// Outcome is what the log says of the transaction of one epoch.
+type Outcome struct {
+	Epoch         int64
+	ProducerID    int64
+	ProducerEpoch int16
+	Committed     bool
+}
+
+// Outcomes are the transactions that the bridge knows to be committed, or knows
+// not to be (class "aborted"). It knows nothing of one that is in doubt, and
+// none that never came as far as its positions is named.
+func (l *Log) Outcomes() []Outcome {
+	var all []Outcome
+	sent := make(map[int64]Outcome) // by epoch
+	for _, e := range l.Events(0) {
+		o, ok := sent[e.Epoch]
+		switch {
+		case e.Message == StepOffsets:
+			sent[e.Epoch] = Outcome{Epoch: e.Epoch, ProducerID: e.ProducerID, ProducerEpoch: e.ProducerEpoch}
+			continue
+		case !ok:
+			continue
+		case e.Message == StepCommitted:
+			o.Committed = true
+			all = append(all, o)
+		case e.Message == "epoch aborted" && e.Class == "aborted":
+			all = append(all, o)
+		case e.Message != "epoch aborted":
+			continue
+		}
+		delete(sent, e.Epoch)
+	}
+	return all
+}
 
 // Tail is the log's last n lines, for an error message, without what the Kafka
 // client says at debug level: it would hide the rest.

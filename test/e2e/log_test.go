@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,30 @@ func TestLastStep(t *testing.T) {
 	} {
 		lines = append(lines, s.line)
 		expect(s.want)
+	}
+}
+
+// TestLogOutcomes: only what the bridge is sure of, and only of transactions that
+// it has named.
+func TestLogOutcomes(t *testing.T) {
+	sent := func(epoch, producerEpoch string) string {
+		return `{"msg":"epoch offsets sent","epoch":` + epoch + `,"producer_id":7,"producer_epoch":` + producerEpoch + `}`
+	}
+	aborted := func(epoch, class string) string {
+		return `{"msg":"epoch aborted","epoch":` + epoch + `,"class":"` + class + `"}`
+	}
+	got := logOf(
+		step(StepCommitted, "1"), // carried: nothing was sent
+		sent("2", "3"), step(StepCommitted, "2"),
+		sent("3", "4"), step(StepFlushed, "3"), aborted("3", "aborted"), aborted("4", "aborted"),
+		sent("5", "6"), aborted("5", "in doubt"), step(StepCommitted, "5"),
+		sent("6", "8"), // died here
+	).Outcomes()
+	want := []Outcome{
+		{Epoch: 2, ProducerID: 7, ProducerEpoch: 3, Committed: true},
+		{Epoch: 3, ProducerID: 7, ProducerEpoch: 4},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

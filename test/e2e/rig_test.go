@@ -31,7 +31,8 @@ type plan struct {
 }
 
 // rig is one pipeline on a shared cluster: topics of its own, a feed, a reader
-// that runs from the start, a watch over the invariant, and the processes.
+// that runs from the start, a follower of all transactions, a watch over the
+// invariant, and the processes.
 type rig struct {
 	cluster *kafka.Cluster
 	adm     *kadm.Client
@@ -39,12 +40,13 @@ type rig struct {
 	in, out string
 	group   string
 
-	form   oracle.Form
-	input  *oracle.Input
-	during *oracle.Checker
-	reader *oracle.Reader
-	watch  *oracle.Watch
-	gaps   gaps
+	form     oracle.Form
+	input    *oracle.Input
+	during   *oracle.Checker
+	reader   *oracle.Reader
+	follower *oracle.Follower
+	watch    *oracle.Watch
+	gaps     gaps
 
 	mu    sync.Mutex
 	lives []*life
@@ -77,6 +79,13 @@ func newRig(t *testing.T, c *kafka.Cluster, p plan) *rig {
 		place = oracle.ByKey(p.out)
 	}
 	r.during = oracle.NewChecker(r.form, r.input, place)
+	follower, err := oracle.Follow(t.Context(),
+		oracle.Following{Brokers: r.brokers(), Outputs: []string{r.out}, Group: r.group}, r.during)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.follower = follower
+	t.Cleanup(follower.Close)
 	reading := r.reading()
 	reading.Also = r.gaps.observe
 	reader, err := oracle.Read(t.Context(), reading, r.during)
@@ -91,7 +100,7 @@ func newRig(t *testing.T, c *kafka.Cluster, p plan) *rig {
 }
 
 func (r *rig) reading() oracle.Reading {
-	return oracle.Reading{Brokers: r.brokers(), Topics: []string{r.out}}
+	return oracle.Reading{Brokers: r.brokers(), Topics: []string{r.out}, Transactions: r.follower.Transactions}
 }
 
 // cleanUp ends what still runs and shows the last lives of a failed test.
@@ -316,13 +325,35 @@ func (r *rig) verdict(t *testing.T) oracle.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return final.Compare(r.during)
+	if err := r.follower.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.tell()
+	v := final.Compare(r.during)
+	r.follower.Into(&v)
+	return v
+}
+
+// tell hands on what the processes' logs say of their transactions.
+func (r *rig) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, l := range r.lives {
+		who := fmt.Sprintf("life %d of %s", i, l.instance)
+		for _, said := range l.Log.Outcomes() {
+			r.follower.Tell(oracle.Producer{ID: said.ProducerID, Epoch: said.ProducerEpoch}, said.Committed,
+				fmt.Sprintf("%s: epoch %d", who, said.Epoch))
+		}
+	}
 }
 
 // exact settles, and asks for an exact verdict and an unbroken invariant.
 func (r *rig) exact(t *testing.T) {
 	t.Helper()
 	r.settle(t)
+	if err := r.follower.Rest(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
 	v := r.verdict(t)
 	if !v.Exact() {
 		t.Errorf("not exact: %s", v)
