@@ -94,6 +94,7 @@ type Bridge struct {
 	history *history
 	metrics *metrics
 	budget  atomic.Pointer[budget] // of the newest session
+	pace    pace
 
 	// Owned by Run.
 	client   *kgo.Client // admin requests; lives as long as the process

@@ -65,6 +65,7 @@ type lane struct {
 	passes  chan<- pass
 	sink    txn.Participant
 	chain   *transform.Chain // nil = identity
+	pace    *pace            // of the chain
 	target  func(input string) string
 	budget  *budget
 	failed  func(error)
@@ -178,7 +179,7 @@ func (l *lane) take(ctx context.Context, w work) error {
 	last := w.records[len(w.records)-1]
 	position := offsets.Position{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
 	p := &piece{tp: w.tp, size: w.size, budget: l.budget}
-	records, err := l.transform(w, p)
+	records, err := l.transform(ctx, w, p)
 	if err != nil {
 		return err
 	}
@@ -206,8 +207,12 @@ func (l *lane) take(ctx context.Context, w work) error {
 }
 
 // transform turns the input of a piece into outputs, in place where it can: an output takes over the record
-// that was fetched, so the common case allocates nothing per record.
-func (l *lane) transform(w work, p *piece) ([]*kgo.Record, error) {
+// that was fetched, so the common case allocates nothing per record. It ends with ctx, between two records.
+func (l *lane) transform(ctx context.Context, w work, p *piece) ([]*kgo.Record, error) {
+	done, began := 0, time.Now()
+	if l.chain != nil {
+		defer func() { l.pace.took(done, time.Since(began)) }()
+	}
 	target := l.target(w.tp.Topic)
 	p.source = make([]int64, 0, len(w.records))
 	out := w.records[:0]
@@ -222,6 +227,10 @@ func (l *lane) transform(w work, p *piece) ([]*kgo.Record, error) {
 			out, p.source = append(out, r), append(p.source, offset)
 			continue
 		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		done++
 		in := transform.Record{
 			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
 			Key: r.Key, Value: r.Value, Headers: asTransform(r.Headers), Timestamp: r.Timestamp,

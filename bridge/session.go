@@ -316,7 +316,7 @@ func (s *session) build() {
 			log:        s.log, tracker: offsets.NewTracker(),
 		}
 		if !s.opts.Chain.Identity() {
-			l.chain = s.opts.Chain.New()
+			l.chain, l.pace = s.opts.Chain.New(), &s.pace
 		}
 		s.lanes = append(s.lanes, l)
 	}

@@ -176,7 +176,7 @@ func (s *source) send(lane int, w work) {
 
 func (s *source) poll() error {
 	ctx, cancel := s.wake.context(s.ctx, s.untilDue())
-	fetches := s.cl.PollRecords(ctx, pollRecords)
+	fetches := s.cl.PollRecords(ctx, s.pace.records(s.opts.EpochTimeout))
 	cancel()
 	var failure error
 	fetches.EachError(func(topic string, partition int32, err error) {
