@@ -496,7 +496,7 @@ func TestNeverACoordinator(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(1, "in", "out")
 		w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: kerr.CoordinatorNotAvailable, Count: -1})
-		b := w.start(w.options(func(o *Options) { o.RestartLimit = 2 }))
+		b := w.start(w.options(defaults, func(o *Options) { o.RestartLimit = 1 }))
 		w.pass(3 * time.Minute)
 		b.fails(txn.StatusFailure, "fence g.a.", "COORDINATOR_NOT_AVAILABLE")
 	})
