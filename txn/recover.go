@@ -13,19 +13,28 @@ import (
 )
 
 // Probe answers the finalized transaction.version of the cluster (KIP-584, KIP-890), 0 when the feature is
-// unknown to it. Any failure is an error: taking a failed probe for "absent" would send the wrong requests.
+// unknown to it. Any failure is an error: taking a failed probe for "absent" would send the wrong requests. Only
+// a broker that cannot be connected to has no say, as long as another one has: it is down, and a cluster of
+// many is not.
 // Brokers before Kafka 3.6 are refused: they do not verify that a partition belongs to the transaction.
 //
 // With consumer set, brokers before 4.3 are refused as well: they answer a commit with the member epoch of a
 // moment ago as if the member were gone (KIP-1251).
 func Probe(ctx context.Context, adm *kadm.Client, consumer bool) (int16, error) {
-	all, err := adm.ApiVersions(ctx)
+	// kadm would answer with the brokers it knows, which it looks up every few minutes only; a broker that died
+	// since would fail every start until then. With authorized operations it asks anew.
+	all, err := adm.ApiVersions(kadm.WithAuthorizedOps(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("probe broker versions: %w", err)
 	}
 	var version int16
+	var down []error
 	newest := int64(-1)
 	for _, b := range all.Sorted() {
+		if Unreachable(b.Err) {
+			down = append(down, b.Err)
+			continue
+		}
 		if b.Err != nil {
 			return 0, fmt.Errorf("probe versions of broker %d: %w", b.NodeID, b.Err)
 		}
@@ -45,6 +54,9 @@ func Probe(ctx context.Context, adm *kadm.Client, consumer bool) (int16, error) 
 				}
 			}
 		}
+	}
+	if len(down) > 0 && len(down) == len(all) {
+		return 0, fmt.Errorf("probe broker versions: %w", errors.Join(down...))
 	}
 	return version, nil
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -383,6 +385,53 @@ func TestProbeFails(t *testing.T) {
 			t.Errorf("probe: %d and no error", v)
 		}
 	})
+}
+
+// Invariant 14: a broker that is gone has no say, or no bridge could start while one of many is down. The client
+// keeps its list of brokers for minutes: the probe asks for a new one.
+func TestProbeWithoutADeadBroker(t *testing.T) {
+	t.Run("that the cluster has given up", func(t *testing.T) {
+		b := newBed(t)
+		b.expectProbe(2)
+		if err := b.RemoveNode(1); err != nil {
+			t.Fatal(err)
+		}
+		b.expectProbe(2)
+		all, err := b.adm.ApiVersions(b.ctx)
+		if err != nil || len(all) != 2 {
+			t.Errorf("%d brokers known, %v", len(all), err)
+		}
+	})
+	t.Run("that the cluster still lists", func(t *testing.T) {
+		b := newBed(t)
+		addresses := b.ListenAddrs()
+		b.probeWithout(2, addresses[0])
+		b.probeWithout(2, addresses[1])
+		b.probeWithout(2, addresses[1], addresses[2])
+	})
+	t.Run("without features", func(t *testing.T) {
+		b := newOldBed(t) // has no epoch of features, which is -1 then
+		b.probeWithout(0, b.ListenAddrs()[1])
+	})
+}
+
+// probeWithout probes where connections to these addresses are refused.
+func (b *bed) probeWithout(want int16, refused ...string) {
+	b.t.Helper()
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if slices.Contains(refused, address) {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	cl, err := kgo.NewClient(append(b.clientOptions(), kgo.RequestRetries(3), kgo.Dialer(dial))...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer cl.Close()
+	if got, err := Probe(b.ctx, kadm.NewClient(cl), false); got != want || err != nil {
+		b.t.Errorf("probe without %q: %d, %v; want %d", refused, got, err, want)
+	}
 }
 
 // While a feature is being changed the brokers differ: the newest epoch of the features decides, whoever says it.

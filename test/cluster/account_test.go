@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eosbridge/eosbridge/test/e2e"
+	"github.com/eosbridge/eosbridge/test/oracle"
+	"github.com/eosbridge/eosbridge/test/proof"
+)
+
+// finish ends the feed, waits until the processes that run have bridged
+// everything and the cluster is whole, stops them, and asks for an exact verdict
+// and an unbroken invariant. The result is recorded.
+func (r *rig) finish(t *testing.T) {
+	t.Helper()
+	until := time.Now() // gaps at the end are the feed's
+	r.stopFeed()
+	if err := <-r.fed; err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, patience)
+	rest := oracle.Rest{Prefix: r.group, Outputs: []string{r.out}, Group: r.group, Inputs: []string{r.in}}
+	restless := oracle.Quiescent(ctx, r.adm, rest)
+	if restless != nil {
+		t.Error(restless)
+	}
+	r.stopWatch()
+	r.watching.Wait()
+	for _, l := range r.living() {
+		r.stop(t, l)
+	}
+	v := r.verdict(t)
+	if !v.Exact() {
+		t.Errorf("not exact: %s", v)
+	}
+	if err := r.watch.Err(); err != nil {
+		t.Error(err)
+	}
+	if r.watch.Samples() == 0 {
+		t.Error("the invariant was never sampled")
+	}
+	r.record(t, v, until, restless != nil)
+}
+
+func (r *rig) living() []*life {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*life
+	for _, l := range r.lives {
+		if l.Alive() {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// verdict reads all output once more and compares.
+func (r *rig) verdict(t *testing.T) oracle.Verdict {
+	t.Helper()
+	ctx := within(t, patience)
+	if err := r.reader.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	final, err := oracle.ReadAll(ctx, r.reading(), r.during)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return final.Compare(r.during)
+}
+
+func (r *rig) record(t *testing.T, v oracle.Verdict, until time.Time, open bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var logs [][]e2e.Event
+	aborted, restarts := 0, 0
+	for _, l := range r.lives {
+		logs = append(logs, l.Log.Events(0))
+		aborted += l.Log.Count("epoch aborted")
+		restarts += l.Log.Count("session failed, starting again")
+	}
+	gap := longestGap(until, logs...)
+	note := fmt.Sprintf("3 nodes; %v without a commit at the longest, %d epochs aborted, %d restarts in the process; invariant held in %d samples",
+		gap.Round(10*time.Millisecond), aborted, restarts, r.watch.Samples())
+	t.Logf("%s; %s", v, note)
+	result := proof.Result{
+		Broker: proof.V44, Took: time.Since(r.began), Scenarios: 1, Records: v.In,
+		Lost: v.Lost.Count, Duplicated: v.Duplicated.Count, OutOfOrder: v.OutOfOrder.Count, Note: note,
+	}
+	if open {
+		result.LeftOpen = 1
+	}
+	proof.Record(t, result)
+}
+
+// longestGap is the longest time between two commits of any of the processes.
+func longestGap(until time.Time, logs ...[]e2e.Event) time.Duration {
+	var longest time.Duration
+	for last := (time.Time{}); ; {
+		next := until
+		for _, events := range logs {
+			for _, e := range events {
+				if e.Message == e2e.StepCommitted && e.At.After(last) && e.At.Before(next) {
+					next = e.At
+					break // a log is in order
+				}
+			}
+		}
+		if !last.IsZero() {
+			longest = max(longest, next.Sub(last))
+		}
+		if next == until {
+			return longest
+		}
+		last = next
+	}
+}
+
+// inSync is nil when every partition of the cluster has a leader and all its
+// replicas.
+func (r *rig) inSync(ctx context.Context) error {
+	meta, err := r.adm.Metadata(ctx)
+	if err != nil {
+		return err
+	}
+	if n := len(meta.Brokers); n != len(r.cluster.Nodes()) {
+		return fmt.Errorf("%d brokers", n)
+	}
+	for _, topic := range meta.Topics.Sorted() {
+		for _, p := range topic.Partitions.Sorted() {
+			if p.Err != nil || p.Leader < 0 || len(p.ISR) < len(r.cluster.Nodes()) {
+				return fmt.Errorf("%s/%d: leader %d, in sync %v of %v, %w", topic.Topic, p.Partition, p.Leader, p.ISR, p.Replicas, p.Err)
+			}
+		}
+	}
+	return nil
+}

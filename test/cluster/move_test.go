@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/eosbridge/eosbridge/test/kafka"
+)
+
+// TestClusterMoves moves coordinators and leaders while everybody lives.
+func TestClusterMoves(t *testing.T) {
+	c := startCluster(t, kafka.Options{})
+
+	// SIGTERM lets a node hand over what it leads before it ends.
+	t.Run("coordinators stop in order", func(t *testing.T) {
+		r, a := newRig(t, c, plan{place: apart})
+		for _, pick := range []func() *kafka.Node{
+			func() *kafka.Node { return r.coordinator(t, 0) },
+			func() *kafka.Node { return r.groupCoordinator(t) },
+		} {
+			n := pick()
+			if err := n.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			r.commits(t, a)
+			r.restart(t, n)
+			r.elect(t, r.allTopics(t)...)
+			r.commits(t, a)
+		}
+		r.finish(t)
+	})
+
+	for _, row := range []struct {
+		name   string
+		topics func(*rig) []string
+	}{
+		{"transaction coordinators", func(*rig) []string { return []string{transactions} }},
+		{"group coordinators", func(*rig) []string { return []string{positions} }},
+		{"output leaders", func(r *rig) []string { return []string{r.out} }},
+		{"everything at once", func(r *rig) []string {
+			return []string{transactions, positions, r.out, r.in}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r, a := newRig(t, c, plan{place: spread})
+			before, moved := r.seats(t), 0
+			for round := range 6 {
+				for _, topic := range row.topics(r) {
+					r.rotate(t, topic, round)
+				}
+				if now := r.seats(t); now != before {
+					before, moved = now, moved+1
+				}
+				r.commits(t, a)
+				pause(t, 300*time.Millisecond)
+			}
+			t.Logf("coordinators moved in %d rounds", moved)
+			r.finish(t)
+		})
+	}
+}
+
+// rotate gives each partition of a topic another leader, in even rounds by an
+// election, in odd ones by taking the replica that leads away, and giving it
+// back.
+func (r *rig) rotate(t *testing.T, topic string, round int) {
+	t.Helper()
+	turned := func(partition int32) []int32 {
+		ids := make([]int32, 0, len(r.cluster.Nodes()))
+		for i := range r.cluster.Nodes() {
+			next := (int(partition) + round + i) % len(r.cluster.Nodes())
+			ids = append(ids, int32(r.cluster.Node(next).ID()))
+		}
+		return ids
+	}
+	if round%2 == 1 {
+		r.assign(t, topic, func(partition int32) []int32 { return turned(partition)[:2] })
+	}
+	r.assign(t, topic, turned)
+	r.elect(t, topic)
+}
