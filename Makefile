@@ -10,6 +10,8 @@ KAFKA_VERSION  ?= 4.4.0
 KAFKA_NODES    ?= 1
 KAFKA_VERSIONS := 4.4.0 3.9.1
 
+DEBIAN_PACKAGES := iproute2 iptables mount
+
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 COMMIT  := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 # The commit's date and not the clock's: two builds of one commit are equal.
@@ -87,6 +89,11 @@ deploy-check: ## the systemd unit is valid and hardened (where systemd-analyze i
 .PHONY: proof
 proof: ## the long proofs on real Kafka, about an hour
 	$(GO) test -count=1 -timeout 120m -v $(TESTFLAGS) ./test/e2e -args -long
+	$(MAKE) --no-print-directory proof-cluster
+
+.PHONY: proof-cluster
+proof-cluster: ## faults of a cluster of three brokers; Linux, as root
+	$(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) ./test/cluster -args -long
 
 .PHONY: bench
 bench: build ## throughput and stalls against a plain copy, on real Kafka
@@ -96,9 +103,15 @@ bench: build ## throughput and stalls against a plain copy, on real Kafka
 
 .PHONY: setup
 setup: ## fetch modules and Kafka's jars, build the linter: all at once
-	@$(MAKE) --no-print-directory -j3 setup-modules setup-kafka setup-lint
+	@$(MAKE) --no-print-directory -j4 setup-debian setup-modules setup-kafka setup-lint
 
-.PHONY: setup-modules setup-kafka setup-lint
+.PHONY: setup-debian setup-modules setup-kafka setup-lint
+# Tools of tests only: network namespaces and mounts. Nothing happens where all are there, or without root and apt.
+setup-debian:
+	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "not installed, for some of the tests:" $$missing; \
+	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; fi
 setup-modules:
 	$(GO) mod download
 setup-kafka:

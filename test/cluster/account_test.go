@@ -23,14 +23,16 @@ func (r *rig) finish(t *testing.T) {
 	}
 	ctx := within(t, patience)
 	rest := oracle.Rest{Prefix: r.group, Outputs: []string{r.out}, Group: r.group, Inputs: []string{r.in}}
-	restless := oracle.Quiescent(ctx, r.adm, rest)
-	if restless != nil {
-		t.Error(restless)
+	if err := oracle.Quiescent(ctx, r.adm, rest); err != nil {
+		t.Error(err)
 	}
 	r.stopWatch()
 	r.watching.Wait()
 	for _, l := range r.living() {
 		r.stop(t, l)
+	}
+	if err := r.follower.Rest(within(t, patience)); err != nil {
+		t.Error(err)
 	}
 	v := r.verdict(t)
 	if !v.Exact() {
@@ -42,7 +44,7 @@ func (r *rig) finish(t *testing.T) {
 	if r.watch.Samples() == 0 {
 		t.Error("the invariant was never sampled")
 	}
-	r.record(t, v, until, restless != nil)
+	r.record(t, v, until)
 }
 
 func (r *rig) living() []*life {
@@ -68,10 +70,29 @@ func (r *rig) verdict(t *testing.T) oracle.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return final.Compare(r.during)
+	if err := r.follower.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.tell()
+	v := final.Compare(r.during)
+	r.follower.Into(&v)
+	return v
 }
 
-func (r *rig) record(t *testing.T, v oracle.Verdict, until time.Time, open bool) {
+// tell hands on what the processes' logs say of their transactions.
+func (r *rig) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, l := range r.lives {
+		who := fmt.Sprintf("life %d of %s", i, l.instance)
+		for _, said := range l.Log.Outcomes() {
+			r.follower.Tell(oracle.Producer{ID: said.ProducerID, Epoch: said.ProducerEpoch}, said.Committed,
+				fmt.Sprintf("%s: epoch %d", who, said.Epoch))
+		}
+	}
+}
+
+func (r *rig) record(t *testing.T, v oracle.Verdict, until time.Time) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,14 +107,11 @@ func (r *rig) record(t *testing.T, v oracle.Verdict, until time.Time, open bool)
 	note := fmt.Sprintf("3 nodes; %v without a commit at the longest, %d epochs aborted, %d restarts in the process; invariant held in %d samples",
 		gap.Round(10*time.Millisecond), aborted, restarts, r.watch.Samples())
 	t.Logf("%s; %s", v, note)
-	result := proof.Result{
+	proof.Record(t, proof.Result{
 		Broker: proof.V44, Took: time.Since(r.began), Scenarios: 1, Records: v.In,
-		Lost: v.Lost.Count, Duplicated: v.Duplicated.Count, OutOfOrder: v.OutOfOrder.Count, Note: note,
-	}
-	if open {
-		result.LeftOpen = 1
-	}
-	proof.Record(t, result)
+		Lost: v.Lost.Count, Duplicated: v.Duplicated.Count, OutOfOrder: v.OutOfOrder.Count,
+		Torn: v.Torn.Count, LeftOpen: v.LeftOpen.Count, Note: note,
+	})
 }
 
 // longestGap is the longest time between two commits of any of the processes.

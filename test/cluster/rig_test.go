@@ -31,7 +31,8 @@ type plan struct {
 }
 
 // rig is one pipeline on a cluster: topics of its own, a feed, a reader that
-// runs from the start, a watch over the invariant, and the processes.
+// runs from the start, a follower of all transactions, a watch over the
+// invariant, and the processes.
 type rig struct {
 	cluster *kafka.Cluster
 	adm     *kadm.Client
@@ -39,10 +40,11 @@ type rig struct {
 	in, out string
 	group   string // also the prefix of the transactional ids
 
-	input  *oracle.Input
-	during *oracle.Checker
-	reader *oracle.Reader
-	watch  *oracle.Watch
+	input    *oracle.Input
+	during   *oracle.Checker
+	reader   *oracle.Reader
+	follower *oracle.Follower
+	watch    *oracle.Watch
 
 	began     time.Time
 	feeder    *oracle.Feeder
@@ -83,6 +85,13 @@ func newRig(t *testing.T, c *kafka.Cluster, p plan) (*rig, *life) {
 	}
 	form := oracle.NewForm(100, 500)
 	r.during = oracle.NewChecker(form, r.input, oracle.Preserve)
+	follower, err := oracle.Follow(t.Context(),
+		oracle.Following{Brokers: r.brokers(), Outputs: []string{r.out}, Group: r.group}, r.during)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.follower = follower
+	t.Cleanup(follower.Close)
 	reader, err := oracle.Read(t.Context(), r.reading(), r.during)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +111,7 @@ func newRig(t *testing.T, c *kafka.Cluster, p plan) (*rig, *life) {
 func (r *rig) brokers() []string { return strings.Split(r.cluster.Bootstrap(), ",") }
 
 func (r *rig) reading() oracle.Reading {
-	return oracle.Reading{Brokers: r.brokers(), Topics: []string{r.out}}
+	return oracle.Reading{Brokers: r.brokers(), Topics: []string{r.out}, Transactions: r.follower.Transactions}
 }
 
 func (r *rig) startFeed(t *testing.T, form oracle.Form) {
