@@ -13,6 +13,7 @@ import (
 const (
 	exitOK          = 0
 	exitFailure     = 1  // it failed while running, or it found what it was asked to look for
+	exitUndecided   = 2  // an audit found no fault, and could not tell everything
 	exitUsage       = 64 // EX_USAGE: the command line is wrong
 	exitUnavailable = 69 // EX_UNAVAILABLE: the brokers could not be reached in time
 	exitSoftware    = 70 // EX_SOFTWARE: an invariant is broken
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 	var coded interface{ ExitCode() int }
 	if errors.As(err, &coded) {
 		switch code := coded.ExitCode(); code {
-		case exitFailure, exitUsage, exitUnavailable, exitSoftware, exitFenced, exitDenied, exitConfig:
+		case exitFailure, exitUndecided, exitUsage, exitUnavailable, exitSoftware, exitFenced, exitDenied, exitConfig:
 			return code
 		}
 	}
