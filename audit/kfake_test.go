@@ -169,13 +169,15 @@ func TestTransactions(t *testing.T) {
 // TestDetails: the smallest difference in any part of a record is an alteration.
 func TestDetails(t *testing.T) {
 	for name, change := range map[string]func(*kgo.Record){
-		"nothing":       func(*kgo.Record) {},
-		"key empty":     func(r *kgo.Record) { r.Key = []byte{} },
-		"value empty":   func(r *kgo.Record) { r.Value = []byte{} },
-		"value":         func(r *kgo.Record) { r.Value = []byte("x") },
-		"header value":  func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: "a", Value: []byte("2")}, {Key: "b"}} },
-		"header order":  func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: "b"}, {Key: "a", Value: []byte("1")}} },
-		"header empty":  func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte{}}} },
+		"nothing":      func(*kgo.Record) {},
+		"key empty":    func(r *kgo.Record) { r.Key = []byte{} },
+		"value empty":  func(r *kgo.Record) { r.Value = []byte{} },
+		"value":        func(r *kgo.Record) { r.Value = []byte("x") },
+		"header value": func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: "a", Value: []byte("2")}, {Key: "b"}} },
+		"header order": func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: "b"}, {Key: "a", Value: []byte("1")}} },
+		"header empty": func(r *kgo.Record) {
+			r.Headers = []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte{}}}
+		},
 		"header name":   func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "c"}} },
 		"header gone":   func(r *kgo.Record) { r.Headers = r.Headers[:1] },
 		"header twice":  func(r *kgo.Record) { r.Headers = append(r.Headers[:2:2], r.Headers[1]) },
