@@ -29,11 +29,26 @@ const (
 	CutRequest
 	// Refuse answers UNKNOWN_SERVER_ERROR and the broker does not act.
 	Refuse
+	// ResetRequest resets the connection before the request reaches the broker.
+	ResetRequest
+	// Hold lets the answer, and all behind it on its connection, wait for Rule.For.
+	Hold
+	// HushRequests lets nothing through to the broker for Rule.For, on no
+	// connection, from this request on. What was sent meanwhile arrives then, also
+	// on connections that the client has given up: as after a network's silence.
+	HushRequests
+	// HushAnswers is the same for everything from the broker, from this answer on.
+	HushAnswers
 )
+
+// strikesRequest says that a fault strikes before the broker has the request.
+func (f Fault) strikesRequest() bool {
+	return f == CutRequest || f == Refuse || f == ResetRequest || f == HushRequests
+}
 
 var faultNames = map[Fault]string{
 	CutEOF: "eof", CutReset: "reset", Swallow: "time-out", UnknownError: "unknown error", CutRequest: "request lost",
-	Refuse: "refused",
+	Refuse: "refused", ResetRequest: "request reset", Hold: "late", HushRequests: "requests silent", HushAnswers: "answers silent",
 }
 
 // String is the fault's name in the names of tests.
@@ -45,6 +60,8 @@ type Rule struct {
 	Fault Fault
 	Every int // each so many-th of them; 1 = each
 	Times int // no more than that
+
+	For time.Duration // of Hold, HushRequests and HushAnswers
 }
 
 // Proxy stands between the bridge and a cluster of one broker. It speaks just
@@ -67,6 +84,9 @@ type Proxy struct {
 	next  map[int16]chan struct{} // closed when a request of that key goes to the broker
 	conns map[net.Conn]struct{}
 	tap   func(Passing)
+	// until is when requests (true) and answers get through again.
+	until  map[bool]time.Time
+	closed chan struct{}
 }
 
 // StartProxy listens on a free loopback port and forwards to target (host:port).
@@ -78,6 +98,7 @@ func StartProxy(target string) (*Proxy, error) {
 	p := &Proxy{
 		target: target, ln: ln, conns: make(map[net.Conn]struct{}),
 		open: make(map[net.Conn]map[int16]int), next: make(map[int16]chan struct{}),
+		until: make(map[bool]time.Time), closed: make(chan struct{}),
 	}
 	p.wg.Go(p.accept) // ended by Close
 	return p, nil
@@ -89,6 +110,7 @@ func (p *Proxy) Addr() string { return p.ln.Addr().String() }
 // Close ends all connections.
 func (p *Proxy) Close() {
 	_ = p.ln.Close()
+	close(p.closed)
 	p.mu.Lock()
 	for c := range p.conns {
 		_ = c.Close()
@@ -196,19 +218,40 @@ func (p *Proxy) show(what Passing) {
 }
 
 // strikes decides about one request (request true) or one answer.
-func (p *Proxy) strikes(key int16, request bool) (Fault, bool) {
+func (p *Proxy) strikes(key int16, request bool) (Rule, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.rule
-	if r == nil || r.Key.Int16() != key || request != (r.Fault == CutRequest || r.Fault == Refuse) || p.hits >= r.Times {
-		return 0, false
+	if r == nil || r.Key.Int16() != key || request != r.Fault.strikesRequest() || p.hits >= r.Times {
+		return Rule{}, false
 	}
 	p.seen++
 	if p.seen%r.Every != 0 {
-		return 0, false
+		return Rule{}, false
 	}
 	p.hits++
-	return r.Fault, true
+	if r.Fault == HushRequests || r.Fault == HushAnswers {
+		p.until[request] = time.Now().Add(r.For)
+	}
+	return *r, true
+}
+
+// pass waits until requests, or answers, get through, and says whether it had to.
+func (p *Proxy) pass(request bool) (late bool) {
+	for {
+		p.mu.Lock()
+		left := time.Until(p.until[request])
+		p.mu.Unlock()
+		if left <= 0 {
+			return late
+		}
+		late = true
+		select {
+		case <-time.After(left):
+		case <-p.closed:
+			return late
+		}
+	}
 }
 
 func (p *Proxy) accept() {
@@ -262,13 +305,20 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	})
 	wg.Go(func() { // ended by answers
 		for answer := range arrived {
-			<-time.After(time.Until(answer.due)) // as long as the network takes
-			_, _ = client.Write(answer.frame)    // a client that is gone is noticed by requests
+			select {
+			case <-time.After(time.Until(answer.due)): // as long as the network takes
+			case <-p.closed:
+			}
+			p.pass(false)
+			_, _ = client.Write(answer.frame) // a client that is gone is noticed by requests
 			p.answered(client, answer.key)
 		}
 	})
-	p.requests(client, broker, inFlight)
-	_ = broker.Close()
+	if late := p.requests(client, broker, inFlight); late {
+		_ = broker.(*net.TCPConn).CloseWrite() // the broker reads what it got before it sees the end, and closes
+	} else {
+		_ = broker.Close()
+	}
 	wg.Wait()
 }
 
@@ -279,30 +329,35 @@ type held struct {
 	due   time.Time
 }
 
-// requests forwards requests until the client or a rule ends the connection.
-func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- asked) {
+// requests forwards requests until the client or a rule ends the connection. It
+// answers whether the last one was late: held back by a silence.
+func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- asked) (late bool) {
 	for {
 		frame, err := readFrame(client)
 		if err != nil || len(frame) < 8 {
-			return
+			return late
 		}
 		key := int16(binary.BigEndian.Uint16(frame[4:]))
 		version := int16(binary.BigEndian.Uint16(frame[6:]))
 		a := asked{key: key, version: version, frame: frame}
 		p.show(Passing{Key: key, Version: version, Request: frame})
-		switch fault, struck := p.strikes(key, true); {
-		case struck && fault == Refuse:
+		switch rule, struck := p.strikes(key, true); {
+		case struck && rule.Fault == Refuse:
 			if a.instead, err = refusal(frame); err != nil {
 				panic(err) // a proxy that cannot read the protocol proves nothing
 			}
 			frame = harmless(frame)
-		case struck:
-			return
+		case struck && rule.Fault == ResetRequest:
+			_ = client.SetLinger(0)
+			return late
+		case struck && rule.Fault == CutRequest:
+			return late
 		}
+		late = p.pass(true)
 		inFlight <- a
 		p.asks(client, key)
 		if _, err := broker.Write(frame); err != nil {
-			return
+			return late
 		}
 	}
 }
@@ -319,9 +374,10 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 		if a.instead == nil {
 			p.show(Passing{Key: a.key, Version: a.version, Request: a.frame, Answer: frame})
 		}
-		fault, struck := p.strikes(a.key, false)
+		rule, struck := p.strikes(a.key, false)
+		due := p.due()
 		if struck {
-			switch fault {
+			switch rule.Fault {
 			case CutEOF:
 				return
 			case CutReset:
@@ -329,20 +385,22 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 				return
 			case Swallow:
 				swallowing = true
+			case Hold:
+				due = due.Add(rule.For)
 			}
 		}
 		if swallowing {
 			continue
 		}
 		if a.instead != nil {
-			arrived <- held{a.key, a.instead, p.due()}
+			arrived <- held{a.key, a.instead, due}
 			continue
 		}
-		frame, err = p.rewrite(a, frame, struck && fault == UnknownError)
+		frame, err = p.rewrite(a, frame, struck && rule.Fault == UnknownError)
 		if err != nil {
 			panic(err) // a proxy that cannot read the protocol proves nothing
 		}
-		arrived <- held{a.key, frame, p.due()}
+		arrived <- held{a.key, frame, due}
 	}
 }
 
