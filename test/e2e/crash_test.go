@@ -153,13 +153,18 @@ func (sum *crashed) scene(t *testing.T, c *kafka.Cluster, place crashPlace, scen
 // die starts a process that dies at its n-th arrival at the point.
 func (r *crashRig) die(t *testing.T, point string, n int64, provoke func(*testing.T, *crashRig, *Process, string)) {
 	t.Helper()
+	r.dieAs(t, "a", point, n, provoke)
+}
+
+func (r *crashRig) dieAs(t *testing.T, instance, point string, n int64, provoke func(*testing.T, *crashRig, *Process, string)) {
+	t.Helper()
 	for range 5 {
-		p, err := Launch(crashBinary(t), append(r.environ("a", nil), fmt.Sprintf("%s=%s:%d", crashpoint.Variable, point, n)), "run")
+		p, err := Launch(crashBinary(t), append(r.environ(instance, nil), fmt.Sprintf("%s=%s:%d", crashpoint.Variable, point, n)), "run")
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.mu.Lock()
-		r.lives = append(r.lives, &life{p, "a"})
+		r.lives = append(r.lives, &life{p, instance})
 		r.mu.Unlock()
 		if provoke != nil {
 			provoke(t, r, p, point)

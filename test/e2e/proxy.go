@@ -298,7 +298,9 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	// More than kgo or the broker allow in flight on one connection.
 	inFlight, arrived := make(chan asked, 1024), make(chan held, 1024)
 	var wg sync.WaitGroup
-	wg.Go(func() { // ended by the broker's side closing, here or there
+	gone := make(chan struct{}) // closed when the broker's side is
+	wg.Go(func() {              // ended by the broker's side closing, here or there
+		defer close(gone)
 		defer close(arrived)
 		p.answers(client, broker, inFlight, arrived)
 		_ = client.Close()
@@ -315,11 +317,26 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		}
 	})
 	if late := p.requests(client, broker, inFlight); late {
-		_ = broker.(*net.TCPConn).CloseWrite() // the broker reads what it got before it sees the end, and closes
-	} else {
-		_ = broker.Close()
+		p.acted(inFlight, gone)
 	}
+	_ = broker.Close()
 	wg.Wait()
+}
+
+// acted waits until the broker has answered what arrived late: on a connection
+// that ends at once it might not act.
+func (p *Proxy) acted(inFlight <-chan asked, gone <-chan struct{}) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for len(inFlight) > 0 {
+		select {
+		case <-tick.C:
+		case <-gone:
+			return
+		case <-p.closed:
+			return
+		}
+	}
 }
 
 // held is an answer on its way to the client.

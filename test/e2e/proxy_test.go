@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,6 +88,7 @@ func TestProxyPassesEverything(t *testing.T) {
 func TestProxyFaults(t *testing.T) {
 	for fault, acted := range map[Fault]bool{
 		CutEOF: true, CutReset: true, Swallow: true, UnknownError: true, CutRequest: false, Refuse: false,
+		ResetRequest: false, Hold: true, HushRequests: true, HushAnswers: true, // the last three later than the client waits
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +102,13 @@ func TestProxyFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			proxy.Set(&Rule{Key: kmsg.InitProducerID, Fault: fault, Every: 1, Times: 2})
+			var done atomic.Int64 // by the broker
+			proxy.Tap(func(what Passing) {
+				if what.Key == kmsg.InitProducerID.Int16() && what.Answer != nil {
+					done.Add(1)
+				}
+			})
+			proxy.Set(&Rule{Key: kmsg.InitProducerID, Fault: fault, Every: 1, Times: 2, For: time.Second})
 			for i := range 2 {
 				_, err := initProducer(ctx, client)
 				for !inform && proxy.Hits() == i {
@@ -112,6 +120,9 @@ func TestProxyFaults(t *testing.T) {
 			}
 			if proxy.Hits() != 2 {
 				t.Errorf("%d hits, want 2", proxy.Hits())
+			}
+			if acted {
+				eventually(t, "what was late", func() bool { return done.Load() == 2 })
 			}
 			// By another client: this one may still be burying its connection.
 			fresh, err := kgo.NewClient(kgo.SeedBrokers(proxy.Addr()))
@@ -214,9 +225,7 @@ func TestProxyDelays(t *testing.T) {
 	}
 	const delay = 50 * time.Millisecond
 	proxy.SetDelay(delay)
-	if proxy.InFlight(kmsg.Metadata) {
-		t.Error("a request is in flight after its answer")
-	}
+	eventually(t, "the answer's arrival", func() bool { return !proxy.InFlight(kmsg.Metadata) })
 	since, next := time.Now(), proxy.Next(kmsg.Metadata)
 	answered := make(chan error)
 	go func() { answered <- client.Ping(ctx) }()

@@ -1,0 +1,304 @@
+package e2e
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eosbridge/eosbridge/test/kafka"
+	"github.com/eosbridge/eosbridge/test/proof"
+)
+
+// wireScene is what makes the bridge send a request.
+type wireScene int
+
+const (
+	running  wireScene = iota // it sends them all the time
+	idle                      // running, and most epochs are without output
+	starting                  // it is killed and started again
+	stopping                  // it is stopped in order and started again
+	first                     // it is started for the first time: each fault has a pipeline of its own
+	sweeping                  // it is started beside a dead member's open transaction
+)
+
+// wireKind is a request of the bridge. Every one that was ever seen in a test of
+// this file has to be here.
+type wireKind struct {
+	key   kmsg.Key
+	scene wireScene
+	place string // where it is sent: "TV1", "classic", "consumer"; empty = everywhere
+	small bool   // faults at it are in the small run
+}
+
+var wireKinds = []wireKind{
+	// What makes an epoch true.
+	{kmsg.Produce, running, "", true},
+	{kmsg.TxnOffsetCommit, running, "", true},
+	{kmsg.EndTxn, running, "", true},
+	{kmsg.AddOffsetsToTxn, running, "TV1", true},
+	{kmsg.AddPartitionsToTxn, running, "TV1", false},
+	{kmsg.OffsetCommit, idle, "", false},
+	// The group.
+	{kmsg.JoinGroup, starting, "classic", true},
+	{kmsg.SyncGroup, starting, "classic", false},
+	{kmsg.Heartbeat, running, "classic", false},
+	{kmsg.ConsumerGroupHeartbeat, starting, "consumer", true},
+	{kmsg.LeaveGroup, stopping, "", false},
+	{kmsg.OffsetFetch, starting, "", true},
+	// Recovery, and what is read.
+	{kmsg.InitProducerID, starting, "", true},
+	{kmsg.FindCoordinator, starting, "", false},
+	{kmsg.ApiVersions, starting, "", false},
+	{kmsg.Metadata, starting, "", false},
+	{kmsg.DescribeConfigs, starting, "", false},
+	{kmsg.ListOffsets, first, "", false},
+	{kmsg.OffsetForLeaderEpoch, starting, "", false},
+	{kmsg.Fetch, running, "", false},
+	{kmsg.ListTransactions, starting, "", false},
+	{kmsg.DescribeTransactions, sweeping, "", false},
+	{kmsg.DescribeGroups, sweeping, "", false},
+	{kmsg.ConsumerGroupDescribe, sweeping, "consumer", false},
+}
+
+// at says whether the request is sent there.
+func (k wireKind) at(place crashPlace) bool {
+	return k.place == "" || k.place == place.name || k.place == place.protocol
+}
+
+// decisive says that an error in the answer of the request, too, is tried.
+func (k wireKind) decisive() bool {
+	return k.key == kmsg.Produce || k.key == kmsg.TxnOffsetCommit || k.key == kmsg.EndTxn
+}
+
+// quick are the faults that a client notices at once, slow those that it waits for.
+func (k wireKind) quick() []Fault {
+	cuts := []Fault{CutRequest, ResetRequest, CutEOF, CutReset}
+	if k.decisive() {
+		return append(cuts, UnknownError, Refuse)
+	}
+	return cuts
+}
+
+func (k wireKind) slow() []Fault {
+	if !*long && k.key == kmsg.AddOffsetsToTxn {
+		return nil
+	}
+	switch {
+	case *long:
+		return []Fault{Swallow, Hold, HushRequests, HushAnswers}
+	case k.key == kmsg.Produce:
+		return []Fault{Swallow}
+	case k.key == kmsg.TxnOffsetCommit:
+		return []Fault{Swallow, HushRequests}
+	case k.key == kmsg.EndTxn:
+		return []Fault{Swallow, Hold, HushRequests, HushAnswers}
+	}
+	return nil
+}
+
+// lateness is longer than the client waits for an answer: a producer 3 s, in
+// Produce 8 s, the others 10 s.
+func (k wireKind) lateness() time.Duration {
+	if k.scene == running && k.key != kmsg.Fetch && k.key != kmsg.Heartbeat {
+		return size(4*time.Second, 9*time.Second)
+	}
+	return 11 * time.Second
+}
+
+// wired counts over the rows of one place, and knows every kind of request that was sent.
+type wired struct {
+	place         crashPlace
+	rows, records atomic.Int64
+	kills         atomic.Int64
+
+	mu   sync.Mutex
+	seen map[int16]bool
+}
+
+func (w *wired) tap(what Passing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[what.Key] = true
+}
+
+// unknown are the kinds of requests that were sent and that nobody plans a fault for.
+func (w *wired) unknown() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []string
+	for key := range w.seen {
+		if !slices.ContainsFunc(wireKinds, func(k wireKind) bool { return k.key.Int16() == key && k.at(w.place) }) {
+			names = append(names, kmsg.NameForKey(key))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestLostAnswers does to every kind of request what a network may do: the
+// connection ends or is reset before the broker has the request, or after it has
+// acted; the answer never comes, or so late that nobody waits for it any longer;
+// nothing gets through in one direction on any connection, and then all of it
+// arrives. The requests that make an epoch true are also refused, and answered
+// with an unknown error. Once, and again and again. The bridge cannot tell what
+// has happened, and every row is exact.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	for _, place := range crashPlaces {
+		if !*long && place.protocol == "consumer" {
+			continue
+		}
+		t.Run(place.name, func(t *testing.T) {
+			t.Parallel()
+			c := kafka.Shared(t, place.version)
+			since := time.Now()
+			w := &wired{place: place, seen: make(map[int16]bool)}
+			t.Cleanup(func() { // behind the rows, which run beside each other
+				if names := w.unknown(); len(names) > 0 {
+					t.Errorf("the bridge sends %q, and no fault is tried there: add a row", names)
+				}
+				proof.Record(t, proof.Result{
+					Broker: place.version, Took: time.Since(since), Rows: w.rows.Load(), Kills: w.kills.Load(),
+					Records: w.records.Load(), Note: "faults on the wire, group protocol " + place.protocol,
+				})
+				t.Logf("%d rows, %d records, %v", w.rows.Load(), w.records.Load(), time.Since(since).Round(time.Millisecond))
+			})
+			for _, kind := range wireKinds {
+				if !kind.at(place) || !*long && !kind.small {
+					continue
+				}
+				groups := [][]Fault{kind.quick()}
+				if kind.scene == first {
+					groups = nil
+					for _, fault := range kind.quick() {
+						groups = append(groups, []Fault{fault})
+					}
+				}
+				for _, fault := range kind.slow() {
+					groups = append(groups, []Fault{fault})
+				}
+				for _, faults := range groups {
+					name := kind.key.Name()
+					if len(faults) == 1 {
+						name += " " + faults[0].String()
+					}
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						w.strike(t, c, kind, faults)
+					})
+				}
+			}
+		})
+	}
+}
+
+// strike does the faults to one pipeline, one after the other.
+func (w *wired) strike(t *testing.T, c *kafka.Cluster, kind wireKind, faults []Fault) {
+	t.Helper()
+	proxy, err := StartProxy(c.Bootstrap())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	proxy.Tap(w.tap)
+	// A restart's delay is kept short, so that more of them fit into the test.
+	p := plan{in: 2, out: 3, address: proxy.Addr(), settings: map[string]string{
+		"BRIDGE_RESTART_MAX_DELAY": "500ms", "BRIDGE_GROUP_PROTOCOL": w.place.protocol,
+	}}
+	switch kind.scene {
+	case idle:
+		p.form, p.settings["BRIDGE_TRANSFORM"] = keepLittle, "filter_header(keep=yes)"
+	case starting, stopping, sweeping:
+		// An answer to JoinGroup may take the rebalance's time.
+		for name, value := range shortSessions {
+			p.settings[name] = value
+		}
+	}
+	r := &wireRig{rig: newRig(t, c, p), proxy: proxy, kind: kind}
+	stopWatch := r.watched(t)
+	feed := r.feed(t, 500)
+	if kind.scene != first {
+		r.process = r.start(t, "a")
+		awaitCommit(t, r.process, 0)
+	}
+	for _, fault := range faults {
+		r.lose(t, Rule{Key: kind.key, Fault: fault, Every: 1, Times: 1, For: kind.lateness()})
+		w.rows.Add(1)
+		if kind.scene == first || !*long && slices.Contains(kind.slow(), fault) {
+			continue // there is no second first time; and seconds each
+		}
+		again := Rule{Key: kind.key, Fault: fault, Every: 2, Times: size(3, 8), For: kind.lateness()}
+		if kind.scene != running && kind.scene != idle {
+			again.Every, again.Times = 1, 3 // of one start
+		} else if slices.Contains(kind.slow(), fault) {
+			again.Times = 3
+		}
+		r.lose(t, again)
+		w.rows.Add(1)
+	}
+	feed.finish(t)
+	r.settle(t)
+	stopWatch()
+	r.exact(t)
+	stop(t, r.process)
+	w.records.Add(r.input.Acked())
+	w.kills.Add(int64(r.kills))
+}
+
+// wireRig is a rig whose process suffers faults at one kind of request.
+type wireRig struct {
+	*rig
+	proxy   *Proxy
+	kind    wireKind
+	process *Process
+	kills   int
+}
+
+// lose lets the rule strike as often as it may, and waits for a commit after it.
+func (r *wireRig) lose(t *testing.T, rule Rule) {
+	t.Helper()
+	mark := 0
+	switch r.kind.scene {
+	case running, idle:
+		mark = r.process.Log.Len()
+		r.proxy.Set(&rule)
+	case starting:
+		kill(t, r.process)
+		r.kills++
+		r.proxy.Set(&rule)
+		r.process = r.start(t, "a")
+	case stopping:
+		r.proxy.Set(&rule)
+		stop(t, r.process)
+		r.process = r.start(t, "a")
+	case first:
+		r.proxy.Set(&rule)
+		r.process = r.start(t, "a")
+	case sweeping:
+		r.leaveOpen(t)
+		r.proxy.Set(&rule)
+		r.process = r.start(t, "a")
+	}
+	eventually(t, "a fault at "+rule.Key.Name(), func() bool { return r.proxy.Hits() >= rule.Times || !r.process.Alive() })
+	if r.kind.scene == running || r.kind.scene == idle {
+		mark = r.process.Log.Len()
+	}
+	r.proxy.Set(nil)
+	if _, err := r.process.Log.Await(within(t, patience), mark, Message(StepCommitted)); err != nil {
+		t.Fatalf("%s, %s: no commit after %d faults: %v", rule.Key.Name(), rule.Fault, rule.Times, err)
+	}
+}
+
+// leaveOpen ends the process, and leaves behind the open transaction of another
+// one, with positions in it, whose partitions it then takes over.
+func (r *wireRig) leaveOpen(t *testing.T) {
+	t.Helper()
+	stop(t, r.process)
+	dead := &crashRig{rig: r.rig}
+	dead.dieAs(t, "b", "commit: EndTxn ready", 2, nil)
+	r.kills++
+}
