@@ -382,11 +382,14 @@ func closeWithin(d time.Duration, closeClient func()) {
 	}
 }
 
-// credential answers the membership of this moment: the pair first, the counters afterwards (see
-// txn.Credential).
-func (s *session) credential() txn.Credential {
-	member, generation := s.cl.GroupMetadata()
-	return txn.Credential{MemberID: member, Generation: generation, Lost: s.lost.Load(), Revoked: s.revoked.Load()}
+// credential answers the membership of this moment (see txn.Credential).
+func (s *session) credential() txn.Credential { return credential(s.cl.GroupMetadata, &s.lost, &s.revoked) }
+
+// credential reads the pair first and the counters afterwards: a pair of a later membership never comes with the
+// counters of an earlier one.
+func credential(pair func() (string, int32), lost, revoked *atomic.Uint64) txn.Credential {
+	member, generation := pair()
+	return txn.Credential{MemberID: member, Generation: generation, Lost: lost.Load(), Revoked: revoked.Load()}
 }
 
 // OnGroupManageError implements kgo.HookGroupManageError. kgo calls it after OnPartitionsLost, which has ended

@@ -1,0 +1,57 @@
+package mutants
+
+// borderRules breaks what keeps epochs apart and memory bounded: the aligner, the budget (rule 16), and the lanes.
+func borderRules() []Mutant {
+	return []Mutant{
+		{
+			Name: "aligned-by-one", Rule: 2, Why: "an epoch is aligned when the first lane has passed its barrier",
+			Edits:   []Edit{{"bridge/barrier.go", "\ta.waiting[lane] = false\n\ta.left--\n\treturn a.left == 0, nil\n}", "\ta.waiting[lane] = false\n\ta.left--\n\treturn true, nil\n}"}},
+			Package: "./bridge", Tests: []string{"TestAligner", "TestAlignerTraces"},
+		},
+		{
+			Name: "barrier-twice", Rule: 2, Why: "a lane that passes a barrier twice counts twice",
+			Edits:   []Edit{{"bridge/barrier.go", "\tcase !waits:\n", "\tcase false:\n"}, {"bridge/barrier.go", "waits, known := a.waiting[lane]", "_, known := a.waiting[lane]"}},
+			Package: "./bridge", Tests: []string{"TestAligner", "TestAlignerTraces"},
+		},
+		{
+			Name: "old-barrier-counts", Rule: 2, Why: "a barrier of an epoch that was given up counts for the present one",
+			Edits:   []Edit{{"bridge/barrier.go", "\tif b.Epoch < a.epoch {\n\t\treturn false, nil\n\t}\n", ""}},
+			Package: "./bridge", Tests: []string{"TestAligner", "TestAlignerTraces"},
+		},
+		{
+			Name: "barrier-overtakes", Rule: 1, Why: "a lane passes a barrier before the outputs in front of it are produced",
+			Edits:   []Edit{{"bridge/lane.go", `if l.early {`, `if true {`}},
+			Package: "./bridge", Tests: []string{"TestLanes", "TestSlowTransform", "TestOrderAcrossEpochs", "TestCopy"},
+		},
+		{
+			Name: "gate-ignored", Rule: 1, Why: "a lane produces into an epoch whose gate is closed",
+			Edits:   []Edit{{"bridge/lane.go", `if len(l.pending) > 0 || !w.epoch.open() {`, `if len(l.pending) > 0 {`}},
+			Package: "./bridge", Tests: []string{"TestLanes", "TestOrderAcrossEpochs", "TestCopy"},
+		},
+		{
+			Name: "epoch-for-ever", Rule: 12, Why: "an epoch has no deadline",
+			Edits:   []Edit{{"bridge/coordinator.go", "return context.WithDeadlineCause(s.ctx, e.triggered.Add(s.opts.EpochTimeout),", "return context.WithDeadlineCause(s.ctx, e.triggered.Add(24*time.Hour),"}},
+			Package: "./bridge", Tests: []string{"TestEpochDeadline"},
+		},
+		{
+			Name: "old-transaction", Rule: 12, Why: "a transaction that gets too old is left to the broker's timeout",
+			Edits:   []Edit{{"bridge/watch.go", `open && time.Since(since) > limit {`, `false && time.Since(since) > limit {`}},
+			Package: "./bridge", Tests: []string{"TestTransformHangs", "TestSlowTransform", "TestHangingOutput"},
+		},
+		{
+			Name: "budget-not-given-back", Rule: 16, Why: "acknowledged records stay in the budget",
+			Edits:   []Edit{{"bridge/lane.go", "\t\to.piece.budget.give(o.piece.size)\n", ""}},
+			Package: "./bridge", Tests: []string{"TestBudget", "TestStuckOutput"},
+		},
+		{
+			Name: "budget-not-taken", Rule: 16, Why: "nothing is counted into the budget",
+			Edits:   []Edit{{"bridge/source.go", "\ts.budget.take(size)\n", ""}, {"bridge/lane.go", "\t\to.piece.budget.give(o.piece.size)\n", ""}, {"bridge/lane.go", "\t\tl.budget.give(w.size)\n", ""}},
+			Package: "./bridge", Tests: []string{"TestStuckOutput"},
+		},
+		{
+			Name: "filtered-not-given-back", Rule: 16, Why: "records that are dropped stay in the budget",
+			Edits:   []Edit{{"bridge/lane.go", "\t\tl.budget.give(w.size)\n", ""}},
+			Package: "./bridge", Tests: []string{"TestBudgetOfFiltered"},
+		},
+	}
+}
