@@ -302,6 +302,14 @@ func TestNameIsTaken(t *testing.T) {
 	})
 }
 
+// taking is an identity that needs so long for each record.
+func taking(cost time.Duration) *script {
+	return &script{apply: func(in *transform.Record, out []transform.Record) ([]transform.Record, error) {
+		<-time.After(cost)
+		return append(out, *in), nil
+	}}
+}
+
 // TestBacklogHoldsNobodyUp: a member that finds records at each poll, for as long as the group can wait, lets others
 // join all the same: each barrier allows it.
 func TestBacklogHoldsNobodyUp(t *testing.T) {
@@ -309,10 +317,7 @@ func TestBacklogHoldsNobodyUp(t *testing.T) {
 		w.topics(2, "in", "out")
 		w.feed("in", 30_000, 0, 1)
 		slow := func(o *Options) {
-			o.Chain = scripted(t, &script{apply: func(in *transform.Record, out []transform.Record) ([]transform.Record, error) {
-				<-time.After(time.Millisecond)
-				return append(out, *in), nil
-			}})
+			o.Chain = scripted(t, taking(time.Millisecond))
 			o.Memory, o.RebalanceTimeout = 16<<20, 12*time.Second
 			o.Fetching = append(o.Fetching, kgo.FetchMaxPartitionBytes(64<<10))
 		}

@@ -383,7 +383,9 @@ func closeWithin(d time.Duration, closeClient func()) {
 }
 
 // credential answers the membership of this moment (see txn.Credential).
-func (s *session) credential() txn.Credential { return credential(s.cl.GroupMetadata, &s.lost, &s.revoked) }
+func (s *session) credential() txn.Credential {
+	return credential(s.cl.GroupMetadata, &s.lost, &s.revoked)
+}
 
 // credential reads the pair first and the counters afterwards: a pair of a later membership never comes with the
 // counters of an earlier one.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -127,13 +126,10 @@ func (r *report) record(tried int, took time.Duration) {
 	if path == "" {
 		return
 	}
-	line, err := json.Marshal(proof.Result{
-		Test: "mutants", Broker: proof.Fake, Failed: r.survived+r.broken > 0, At: time.Now().UTC(), Took: took,
+	err := proof.Append(path, proof.Result{
+		Test: "mutants", Part: os.Getenv(proof.PartVariable), Broker: proof.Fake, Failed: r.survived+r.broken > 0, At: time.Now().UTC(), Took: took,
 		Scenarios: int64(tried), Note: fmt.Sprintf("%d broken builds: %d caught, %d survived", tried, r.caught, r.survived+r.broken),
 	})
-	if err == nil {
-		err = proof.Append(path, line)
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants: result not recorded:", err)
 	}
