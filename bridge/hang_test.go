@@ -39,6 +39,24 @@ func TestTransformHangs(t *testing.T) {
 	})
 }
 
+// TestTransformHangsBehindAQueue: so many records come after the one that hangs that no barrier gets into the lane.
+func TestTransformHangsBehindAQueue(t *testing.T) {
+	for name, offset := range map[string]int64{"nothing produced yet": 0, "in an open transaction": 15} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.topics(1, "in", "out")
+				b := w.start(w.options(hanging(t, w, offset), func(o *Options) { o.EpochInterval = time.Second }))
+				w.assigned(b, 1)
+				w.trickle("in", 0, 40, 2*time.Millisecond)
+				b.fails(txn.StatusFailure, "a transform does not return", "lane")
+				if n := w.behind("g", "in"); n < 40-offset {
+					t.Errorf("only %d of 40 records are not committed, the one with offset %d hung", n, offset)
+				}
+			})
+		})
+	}
+}
+
 // TestTransformHangsAtAStop: a second signal ends the process although a lane hangs.
 func TestTransformHangsAtAStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

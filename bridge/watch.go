@@ -45,16 +45,21 @@ func (s *session) watch(ctx context.Context) {
 	}
 }
 
-// watchAge fails a transaction before the broker does: a lane that hangs sends no barrier.
+// watchAge fails what gets too old without an epoch that would: a lane that hangs with a full queue holds up the
+// source, which then sends no barrier. A transaction fails before the broker's timeout ends it.
 func (s *session) watchAge() {
 	since, open := s.sink.OpenSince()
 	if !open {
 		since = time.Time{}
 	}
 	s.board.openTxn(since)
-	if limit := s.opts.TxnTimeout - s.opts.EpochTimeout/2; open && time.Since(since) > limit {
+	limit := s.opts.TxnTimeout - s.opts.EpochTimeout/2
+	switch {
+	case open && time.Since(since) > limit:
 		s.fail(fmt.Errorf("%w: a transaction is open for more than %s, close to BRIDGE_TXN_TIMEOUT=%s: a lane or the broker hangs",
 			txn.ErrAborted, limit, s.opts.TxnTimeout))
+	case s.board.sinceProgress() > limit && s.board.snapshot().State == StateRunning:
+		s.fail(fmt.Errorf("%w: a lane has taken nothing for more than %s", txn.ErrAborted, limit))
 	}
 }
 

@@ -19,9 +19,13 @@ func borderRules() []Mutant {
 			Package: "./bridge", Tests: []string{"TestAligner", "TestAlignerTraces"},
 		},
 		{
-			Name: "barrier-overtakes", Rule: 1, Why: "a lane passes a barrier before the outputs in front of it are produced",
-			Edits:   []Edit{{"bridge/lane.go", `if l.early {`, `if true {`}},
-			Package: "./bridge", Tests: []string{"TestLanes", "TestSlowTransform", "TestOrderAcrossEpochs", "TestCopy"},
+			Name: "barrier-overtakes", Rule: 1, Why: "a barrier may follow before the gate is open, and a lane passes it before the outputs in front of it are produced",
+			Edits: []Edit{
+				{"bridge/lane.go", `if l.early {`, `if true {`},
+				{"bridge/coordinator.go", "\tif err := s.openGate(s.ctx, e.next); err != nil {\n", "\tclose(e.next.closable)\n\tif err := s.openGate(s.ctx, e.next); err != nil {\n"},
+				{"bridge/coordinator.go", "\tclose(e.closable)\n\ts.wake.now()\n", "\tif !closed(e.closable) {\n\t\tclose(e.closable)\n\t}\n\ts.wake.now()\n"},
+			},
+			Package: "./bridge", Tests: []string{"TestOrderAcrossEpochs", "TestCopy", "TestKills", "TestBusyMemberHoldsNobodyUp"},
 		},
 		{
 			Name: "gate-ignored", Rule: 1, Why: "a lane produces into an epoch whose gate is closed",
@@ -35,8 +39,8 @@ func borderRules() []Mutant {
 		},
 		{
 			Name: "old-transaction", Rule: 12, Why: "a transaction that gets too old is left to the broker's timeout",
-			Edits:   []Edit{{"bridge/watch.go", `open && time.Since(since) > limit {`, `false && time.Since(since) > limit {`}},
-			Package: "./bridge", Tests: []string{"TestTransformHangs", "TestSlowTransform", "TestHangingOutput"},
+			Edits:   []Edit{{"bridge/watch.go", "\t\t\ts.watchAge()\n", ""}},
+			Package: "./bridge", Tests: []string{"TestTransformHangsBehindAQueue"},
 		},
 		{
 			Name: "budget-not-given-back", Rule: 16, Why: "acknowledged records stay in the budget",

@@ -46,7 +46,7 @@ func commitRules() []Mutant {
 		},
 		{
 			Name: "offsets-no-member", Rule: 2, Why: "TxnOffsetCommit names no member: a zombie is not refused",
-			Edits:   []Edit{{"txn/progress.go", "\t\treq.MemberID, req.Generation = cred.MemberID, cred.Generation\n\t\tresp, err := req.RequestWith(ctx, s.cl", "\t\treq.MemberID, req.Generation = \"\", -1\n\t\tresp, err := req.RequestWith(ctx, s.cl"}},
+			Edits:   []Edit{{"txn/progress.go", `err = g.attempts(ctx, cp.Credential, false, func(node int32, cred Credential) error {`, "err = g.attempts(ctx, cp.Credential, false, func(node int32, cred Credential) error {\n\t\tcred.MemberID, cred.Generation = \"\", -1"}},
 			Package: "./txn", Tests: []string{"TestTxnOffsetCommitFields"},
 		},
 		{
@@ -61,7 +61,7 @@ func commitRules() []Mutant {
 		},
 		{
 			Name: "commit-after-unknown", Rule: 3, Why: "n+1 commits although n did not",
-			Edits:   []Edit{{"txn/ring.go", "\tsteps, err := r.commit(ctx, s, cp)\n", "\tr.due.Add(1)\n\tsteps, err := r.commit(ctx, s, cp)\n"}, {"txn/ring.go", "\tr.due.Add(1)\n\tif steps.Carried", "\tif steps.Carried"}},
+			Edits:   []Edit{{"txn/ring.go", "\tr.due.Add(1)\n", ""}, {"txn/ring.go", "\tsteps, err := r.commit(ctx, s, cp)\n", "\tr.due.Add(1)\n\tsteps, err := r.commit(ctx, s, cp)\n"}},
 			Package: "./txn", Tests: []string{"TestOutcomes"},
 		},
 		{
@@ -151,7 +151,7 @@ func commitRules() []Mutant {
 		{
 			Name: "signal-cuts-the-commit", Rule: 9, Why: "a stop cancels the commit that is under way",
 			Edits:   []Edit{{"bridge/coordinator.go", `context.WithDeadlineCause(s.late, e.triggered`, `context.WithDeadlineCause(s.ctx, e.triggered`}},
-			Package: "./bridge", Tests: []string{"TestStopInTheMiddle", "TestCommitOfAnEpoch", "TestFaults"},
+			Package: "./bridge", Tests: []string{"TestCommitOutlivesAFailure"},
 		},
 		{
 			Name: "flush-for-ever", Rule: 9, Why: "flush has no deadline",
