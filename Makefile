@@ -27,6 +27,8 @@ TESTFLAGS ?=
 # Flags of the demo, e.g. make demo DEMOFLAGS='--kafka localhost:9092'
 DEMOFLAGS ?=
 BENCHFLAGS ?=
+MUTANTFLAGS ?=
+FUZZTIME ?= 20s
 
 ##@ Try it
 
@@ -85,6 +87,17 @@ check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files,
 .PHONY: deploy-check
 deploy-check: ## the systemd unit is valid and hardened (where systemd-analyze is)
 	deploy/check.sh
+
+.PHONY: mutants
+mutants: ## break the protocol's rules one by one: a test has to notice each (MUTANTFLAGS=-list)
+	$(GO) run ./test/mutants/cmd/mutants $(MUTANTFLAGS)
+
+# Each fuzz test, as package:name.
+FUZZ := bridge:FuzzAligner offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse config:FuzzLoad config:FuzzBytes
+
+.PHONY: fuzz
+fuzz: ## look for new inputs that break the fuzz tests, each for FUZZTIME=20s
+	@for f in $(FUZZ); do $(GO) test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime $(FUZZTIME) ./$${f%:*} || exit 1; done
 
 .PHONY: proof
 proof: ## the long proofs on real Kafka, about an hour

@@ -220,6 +220,52 @@ func TestLaneForgets(t *testing.T) {
 	}
 }
 
+// order is a sink that notes what it is given.
+type order struct {
+	txn.Participant // nothing else is called
+	produced        atomic.Int64
+}
+
+// Produce implements txn.Participant.
+func (o *order) Produce(_ context.Context, _ txn.Epoch, records []*kgo.Record, _ func(*kgo.Record, error)) {
+	o.produced.Add(int64(len(records)))
+}
+
+// TestBarrierBehindOutputs: a lane passes a barrier only when the outputs in front of it are produced, and that is
+// when the gate of their epoch is open. With at-most-once it is the other way round.
+func TestBarrierBehindOutputs(t *testing.T) {
+	t.Parallel()
+	for _, early := range []bool{false, true} {
+		sink, passes := &order{}, make(chan pass, 1)
+		l := &lane{
+			passes: passes, tracker: offsets.NewTracker(), sink: sink, early: early, stalled: func(time.Duration) {},
+			target: func(in string) string { return in }, budget: newBudget(1 << 20),
+		}
+		e := newEpoch(1)
+		if err := l.handle(t.Context(), work{epoch: e, tp: offsets.TopicPartition{Topic: "in"}, records: []*kgo.Record{{}}}); err != nil {
+			t.Fatal(err)
+		}
+		handled := make(chan error, 1) // one result
+		go func() { handled <- l.handle(t.Context(), work{epoch: e, barrier: true}) }()
+		if early {
+			if err := <-handled; err != nil || len(passes) != 1 || sink.produced.Load() != 0 {
+				t.Errorf("at-most-once: %v, %d passes, %d produced", err, len(passes), sink.produced.Load())
+			}
+			continue
+		}
+		select {
+		case <-handled:
+			t.Error("the barrier has overtaken what was in front of it")
+			return
+		case <-time.After(20 * time.Millisecond): // it waits: no more can be said
+		}
+		close(e.gate)
+		if err := <-handled; err != nil || len(passes) != 1 || sink.produced.Load() != 1 {
+			t.Errorf("%v, %d passes, %d produced", err, len(passes), sink.produced.Load())
+		}
+	}
+}
+
 // TestGroupErrors: what the group said when it ended the client decides what the failure means.
 func TestGroupErrors(t *testing.T) {
 	t.Parallel()
@@ -311,7 +357,7 @@ func taking(cost time.Duration) *script {
 }
 
 // TestBacklogHoldsNobodyUp: a member that finds records at each poll, for as long as the group can wait, lets others
-// join all the same: each barrier allows it.
+// join all the same.
 func TestBacklogHoldsNobodyUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(2, "in", "out")

@@ -6,7 +6,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -106,5 +108,33 @@ func TestRun(t *testing.T) {
 	}
 	if err := Baseline(t.Context(), absolute, []Mutant{mutant("n + 1", "n")}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFuzzTargets: make fuzz runs every fuzz test there is, and each has a corpus of its own.
+func TestFuzzTargets(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(makefile), "\nFUZZ := ")
+	line, _, _ = strings.Cut(line, "\n")
+	listed := strings.Fields(line)
+	for _, folder := range []string{"bridge", "offsets", "txn", "transform", "config", "cli", "audit"} {
+		if _, err := os.Stat(filepath.Join(root, folder)); err != nil {
+			continue
+		}
+		for name := range testsOf(t, folder) {
+			if !strings.HasPrefix(name, "Fuzz") {
+				continue
+			}
+			if !slices.Contains(listed, folder+":"+name) {
+				t.Errorf("make fuzz leaves out %s of %s", name, folder)
+			}
+			corpus, err := os.ReadDir(filepath.Join(root, folder, "testdata", "fuzz", name))
+			if err != nil || len(corpus) == 0 {
+				t.Errorf("%s of %s has no corpus: %v", name, folder, err)
+			}
+		}
 	}
 }
