@@ -120,6 +120,7 @@ func New(o Options) (*Bridge, error) {
 	b := &Bridge{opts: o, log: o.Log, history: newHistory(100)}
 	b.opts.Client = append(slices.Clip(o.Client), kgo.MetadataMinAge(250*time.Millisecond)) // a moved leader is looked up soon
 	b.budget.Store(newBudget(batchBudget(o.Memory)))
+	b.pace.unknown.Store(!o.Chain.Identity())
 	b.board = newBoard(Status{
 		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery),
 		OpenTxn: OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},

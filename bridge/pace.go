@@ -9,8 +9,13 @@ import (
 // so with a slow chain less may be dealt at a time: else no epoch would be aligned within its time-out, and the records
 // of an aborted one come again. It outlives a session, for what is known of a chain stays true.
 type pace struct {
-	perRecord atomic.Int64 // nanoseconds; 0 = quick, or not known yet
+	perRecord atomic.Int64 // nanoseconds; 0 = quick
+	unknown   atomic.Bool  // there is a chain, and it has done nothing yet
 }
+
+// pollUnknown is how much is dealt at a time to a chain of which nothing is known: a full lane of it is done in time
+// by chains that take up to 8 ms for a record, with the default epoch timeout.
+const pollUnknown = 200
 
 // paceSample is the shortest time that tells something about a chain: less may be the scheduler's doing, and harms no
 // epoch.
@@ -18,6 +23,9 @@ const paceSample = 50 * time.Millisecond
 
 // took notes that n records of one piece took d. It goes up at once and comes down in steps.
 func (p *pace) took(n int, d time.Duration) {
+	if n > 0 {
+		p.unknown.Store(false)
+	}
 	each := int64(d) / int64(max(n, 1))
 	if before := p.perRecord.Load(); each <= before {
 		p.perRecord.Store((before + each) / 2)
@@ -29,7 +37,10 @@ func (p *pace) took(n int, d time.Duration) {
 // records is how many may be dealt at a time, so that a full lane is through with them in a quarter of the epoch timeout.
 func (p *pace) records(timeout time.Duration) int {
 	each := p.perRecord.Load()
-	if each == 0 {
+	switch {
+	case p.unknown.Load():
+		return pollUnknown
+	case each == 0:
 		return pollRecords
 	}
 	return int(min(max(int64(timeout)/4/(laneDepth+2)/each, 1), pollRecords))
