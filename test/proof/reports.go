@@ -262,7 +262,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O64", Where: "Graylog2/graylog-docker #87; apache/bookkeeper #2857", Fault: "in the container a shell is process 1, and SIGTERM does not reach the daemon",
-		Tests: []string{"deploy.TestDockerfile", "deploy.TestUnit", "proof.TestProcessOne"},
+		Tests: []string{"deploy.TestDockerfile", "deploy.TestUnit", "e2e.TestProcessOne"},
 	},
 	{
 		ID: "O65", Where: "MaterializeInc/materialize #26136; redpanda-data/redpanda #2891, #14969", Fault: "a right is missing, and the error at the first commit does not say which",

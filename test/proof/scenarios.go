@@ -191,7 +191,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S46", Fault: "the broker has forgotten the transactional id (INVALID_PRODUCER_ID_MAPPING): in doubt, and it goes on",
-		Tests: []string{"bridge.TestRecoveryRefused/INVALID_PRODUCER_ID_MAPPING", "txn.TestOutcomes"},
+		Tests: []string{"bridge.TestRecoveryRefused/InvalidProducerIDMapping", "txn.TestOutcomes"},
 	},
 	{
 		ID: "S47", Fault: "producer epochs are used up (32,767): a new producer id is taken up in the middle of the run",
