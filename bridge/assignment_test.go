@@ -90,6 +90,7 @@ func (w *world) feeding(topic string, d time.Duration, partitions ...int32) (sto
 				w.t.Error(err)
 				return
 			}
+			w.fed.Add(int64(len(records)))
 			w.pass(d)
 		}
 	}()

@@ -43,6 +43,7 @@ func (w *world) write(records ...*kgo.Record) {
 	if err := w.cl.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
 		w.t.Fatal(err)
 	}
+	w.fed.Add(int64(len(records)))
 }
 
 // feed writes n records to each of the partitions. Their values are unique and tell where they come from.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/test/proof"
 	"github.com/eosbridge/eosbridge/transform"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -35,6 +37,7 @@ type world struct {
 	cl      *kgo.Client
 	adm     *kadm.Client
 	book    *logbook
+	fed     atomic.Int64 // records
 }
 
 // inBubble gives test a world of its own, where time is fake. Topics are made by the test.
@@ -77,6 +80,7 @@ func newWorld(t *testing.T, grace time.Duration, dial func(context.Context, stri
 		}
 	})
 	w.anew()
+	t.Cleanup(func() { proof.Record(t, proof.Result{Broker: proof.Fake, Scenarios: 1, Records: w.fed.Load()}) })
 	return w
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,17 @@ func TestCompressionOfTheOutput(t *testing.T) {
 		if got := codecOf(t, append(o.Client, o.Producing...), int64(i)); got != want {
 			t.Errorf("BRIDGE_COMPRESSION=%s: the batch has codec %d, want %d", codec, got, want)
 		}
+	}
+}
+
+// TestCompressionUnknown is refused by name.
+func TestCompressionUnknown(t *testing.T) {
+	_, err := loadConfig(&Context{Hostname: "pod-0", Environ: map[string]string{
+		"KAFKA_BOOTSTRAP_SERVERS": "localhost:9092", "BRIDGE_INPUT_TOPICS": "in", "BRIDGE_OUTPUT_TOPIC": "orders", "BRIDGE_GROUP_ID": "g",
+		"BRIDGE_COMPRESSION": "brotli",
+	}})
+	if err == nil || !strings.Contains(err.Error(), "BRIDGE_COMPRESSION") || !strings.Contains(err.Error(), "brotli") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -51,7 +51,7 @@ var startedElsewhere = map[string][]string{
 	"cli.TestDemoFindsLoss":       {Fake},
 }
 
-// room is a folder's functions: what each one mentions.
+// room is a folder's functions and tables: what each one mentions.
 type room map[string]*mentions
 
 type mentions struct {
@@ -109,31 +109,41 @@ func Tests(root fs.FS) (Catalogue, error) {
 	return all, nil
 }
 
-// read adds the functions of a file. Methods count by their name alone.
+// read adds the functions and tables of a file. Methods count by their name alone.
 func (r room) read(file string, text []byte) error {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
 	for _, decl := range parsed.Decls {
-		f, ok := decl.(*ast.FuncDecl)
-		if !ok {
-			continue
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			r.of(decl.Name.Name).read(decl)
+		case *ast.GenDecl: // tables at the top, which tests go through
+			for _, spec := range decl.Specs {
+				if values, ok := spec.(*ast.ValueSpec); ok {
+					for _, name := range values.Names {
+						r.of(name.Name).read(values)
+					}
+				}
+			}
 		}
-		m := r[f.Name.Name]
-		if m == nil {
-			m = &mentions{names: map[string]bool{}, words: map[string]bool{}, brokers: map[string]bool{}}
-			r[f.Name.Name] = m
-		}
-		m.read(f)
 	}
 	return nil
 }
 
-// read notes what a function mentions. That it compares with a version says nothing about what it starts.
-func (m *mentions) read(f *ast.FuncDecl) {
+// of answers the mentions of a name, new ones if it has none yet.
+func (r room) of(name string) *mentions {
+	if r[name] == nil {
+		r[name] = &mentions{names: map[string]bool{}, words: map[string]bool{}, brokers: map[string]bool{}}
+	}
+	return r[name]
+}
+
+// read notes what a declaration mentions. That it compares with a version says nothing about what it starts.
+func (m *mentions) read(of ast.Node) {
 	compared := map[ast.Expr]bool{}
-	ast.Inspect(f, func(n ast.Node) bool {
+	ast.Inspect(of, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BinaryExpr:
 			if n.Op == token.EQL || n.Op == token.NEQ {
@@ -146,8 +156,8 @@ func (m *mentions) read(f *ast.FuncDecl) {
 				m.words[text] = true
 			}
 		case *ast.SelectorExpr:
-			if of, ok := n.X.(*ast.Ident); ok && !compared[n] {
-				if b, ok := mentionedBroker[of.Name+"."+n.Sel.Name]; ok {
+			if x, ok := n.X.(*ast.Ident); ok && !compared[n] {
+				if b, ok := mentionedBroker[x.Name+"."+n.Sel.Name]; ok {
 					m.brokers[b] = true
 				}
 			}
@@ -157,7 +167,13 @@ func (m *mentions) read(f *ast.FuncDecl) {
 }
 
 // mentionedBroker are the names in source that stand for brokers.
-var mentionedBroker = map[string]string{"kafka.V44": V44, "kafka.V39": V39, "kfake.NewCluster": Fake, "proof.Model": Model}
+var mentionedBroker = map[string]string{
+	"kafka.V44": V44, "kafka.V39": V39, "kfake.NewCluster": Fake, "proof.Model": Model,
+	"kafka.Start": unnamed, "kafka.Shared": unnamed, "kafka.Run": unnamed,
+}
+
+// unnamed is real Kafka of a version that is not said: kafka.Options makes that the newest.
+const unnamed = ""
 
 // test gathers what is reached from a function.
 func (r room) test(name string) *Test {
@@ -183,6 +199,12 @@ func (r room) test(name string) *Test {
 		}
 	}
 	visit(name)
+	if i := slices.Index(t.Brokers, unnamed); i >= 0 {
+		t.Brokers = slices.Delete(t.Brokers, i, i+1)
+		if !slices.Contains(t.Brokers, V44) && !slices.Contains(t.Brokers, V39) {
+			t.Brokers = append(t.Brokers, V44)
+		}
+	}
 	slices.Sort(t.Brokers)
 	return t
 }

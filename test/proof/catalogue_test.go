@@ -25,6 +25,10 @@ func TestInTheProduct() {}
 		"test/e2e/b_test.go": {Data: []byte(`package e2e
 func TestBoth(t *testing.T) { onBoth(t) }
 func onBoth(t *testing.T) { for _, v := range []string{kafka.V44, kafka.V39} { use(v) } }
+var places = []place{{version: kafka.V39}}
+func TestDefault(t *testing.T) { kafka.Start(t, kafka.Options{Nodes: 3}) }
+func TestOld(t *testing.T) { kafka.Shared(t, kafka.V39) }
+func TestTable(t *testing.T) { for _, p := range places { use(p) } }
 func TestOne(t *testing.T) { if c.Version() == kafka.V39 { return }; kafka.Start(kafka.V44) }
 `)},
 		".cache/c_test.go": {Data: []byte(`not Go at all`)},
@@ -35,7 +39,7 @@ func TestOne(t *testing.T) { if c.Version() == kafka.V39 { return }; kafka.Start
 	for ref, want := range map[string][]string{
 		"bridge.TestDirect": {Fake}, "bridge.TestDirect/a named part": {Fake}, "bridge.TestDirect/named": {Fake},
 		"bridge.TestThrough": {Fake}, "bridge.TestThrough/Produce": {Fake}, "bridge.TestThrough/EndTxn": {Fake},
-		"bridge.TestNone": nil, "e2e.TestBoth": {V39, V44}, "e2e.TestOne": {V44},
+		"bridge.TestNone": nil, "e2e.TestBoth": {V39, V44}, "e2e.TestOne": {V44}, "e2e.TestTable": {V39}, "e2e.TestDefault": {V44}, "e2e.TestOld": {V39},
 	} {
 		test, err := all.Find(ref)
 		if err != nil {

@@ -201,7 +201,8 @@ func testRows(all []Result) [][]string {
 		if r.Broker == "" {
 			continue
 		}
-		k := key{r.Test, r.Broker}
+		test, _, _ := strings.Cut(r.Test, "/")
+		k := key{test, r.Broker}
 		if totals[k] == nil {
 			totals[k] = &total{}
 			order = append(order, k)
