@@ -51,8 +51,8 @@ image: build ## container image with buildah (IMAGE=eosbridge:<version>)
 	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE)
 
 .PHONY: docs
-docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics)
-	$(GO) test ./config ./transform ./bridge -run 'Reference|Document' -update
+docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics, known faults)
+	$(GO) test ./config ./transform ./bridge ./test/proof -run 'Reference|Document' -update
 
 .PHONY: fmt
 fmt: ## format all code
@@ -99,14 +99,34 @@ FUZZ := bridge:FuzzAligner offsets:FuzzTracker txn:FuzzParseID transform:FuzzPar
 fuzz: ## look for new inputs that break the fuzz tests, each for FUZZTIME=20s
 	@for f in $(FUZZ); do $(GO) test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime $(FUZZTIME) ./$${f%:*} || exit 1; done
 
-.PHONY: proof
-proof: ## the long proofs on real Kafka, about an hour
-	$(GO) test -count=1 -timeout 120m -v $(TESTFLAGS) ./test/e2e -args -long
-	$(MAKE) --no-print-directory proof-cluster
+# The long proofs. Each part may be run alone, and again: its results replace those it had before.
+PROOF       := $(GO) run ./test/proof/cmd/proof -version '$(VERSION)'
+PROOF_PARTS := e2e cluster fake soak model mutants
+PROOF_SOAK  ?= 10m
 
-.PHONY: proof-cluster
-proof-cluster: ## faults of a cluster of three brokers; Linux, as root
-	$(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) ./test/cluster -args -long
+.PHONY: proof
+proof: ## everything that is too long for CI, then docs/proof.md; some hours
+	@failed=; for part in $(PROOF_PARTS); do \
+	  $(MAKE) --no-print-directory proof-$$part || failed="$$failed $$part"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed; docs/proof.md is as it was (make proof-write, once they pass)"; exit 1; fi
+	@$(MAKE) --no-print-directory proof-write
+
+.PHONY: proof-e2e proof-cluster proof-fake proof-soak proof-model proof-mutants proof-write
+proof-e2e: ## one part: the binary on real Kafka, about an hour
+	$(PROOF) run e2e -- $(GO) test -count=1 -timeout 120m -v $(TESTFLAGS) ./test/e2e -args -long
+proof-cluster: ## one part: faults of a cluster of three brokers; Linux, as root
+	$(PROOF) run cluster -- $(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) ./test/cluster -args -long
+proof-fake: ## one part: every fault in virtual time, on kfake
+	$(PROOF) run fake -- $(GO) test -count=1 -timeout 30m $(TESTFLAGS) ./bridge ./txn
+proof-soak: ## one part: all faults at random (PROOF_SOAK=10m)
+	$(PROOF) run soak -- $(MAKE) --no-print-directory soak SOAK_TIME=$(PROOF_SOAK)
+proof-model: ## one part: the model
+	$(PROOF) run model -- $(MAKE) --no-print-directory model
+proof-mutants: ## one part: broken builds that tests must notice
+	$(PROOF) run mutants -- $(MAKE) --no-print-directory mutants
+proof-write: ## write what the parts have found into docs/proof.md
+	$(PROOF) write
 
 .PHONY: bench
 bench: build ## throughput and stalls against a plain copy, on real Kafka
@@ -136,4 +156,4 @@ setup-lint:
 help:
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
