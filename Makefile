@@ -29,6 +29,11 @@ DEMOFLAGS ?=
 BENCHFLAGS ?=
 MUTANTFLAGS ?=
 FUZZTIME ?= 20s
+# How long the soak runs, the seed of its plan (empty = a new one), more flags, e.g.
+# make soak SOAK_TIME=1h SOAKFLAGS='-run TestSoak/TV2'
+SOAK_TIME ?= 10m
+SOAK_SEED ?=
+SOAKFLAGS ?=
 
 ##@ Try it
 
@@ -127,6 +132,10 @@ proof-mutants: ## one part: broken builds that tests must notice
 	$(PROOF) run mutants -- $(MAKE) --no-print-directory mutants
 proof-write: ## write what the parts have found into docs/proof.md
 	$(PROOF) write
+
+.PHONY: soak
+soak: ## all faults at once, at random, on real Kafka (SOAK_TIME=10m SOAK_SEED=)
+	E2E_SEED=$(SOAK_SEED) $(GO) test -count=1 -timeout 0 -v -run 'TestSoak$$' $(SOAKFLAGS) ./test/e2e -args -soak $(SOAK_TIME)
 
 .PHONY: bench
 bench: build ## throughput and stalls against a plain copy, on real Kafka

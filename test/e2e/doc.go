@@ -12,7 +12,8 @@
 //
 //	go test ./test/e2e -timeout 40m -args -long
 //
-// or E2E_LONG=1. Whatever is random follows from a seed that is printed;
-// E2E_SEED=<seed> replays it. EOSBRIDGE_BIN names a binary to test in place of
-// one that is built from this module.
+// or E2E_LONG=1; -soak 1h is the length of TestSoak (make soak). Whatever is
+// random follows from a seed that is printed; E2E_SEED=<seed> replays it.
+// EOSBRIDGE_BIN names a binary to test in place of one that is built from this
+// module.
 package e2e

@@ -100,20 +100,21 @@ func TestLateCopies(t *testing.T) {
 }
 
 // behindProxy is a pipeline whose bridge talks to the cluster through a proxy.
-func behindProxy(t *testing.T, c *kafka.Cluster, settings map[string]string) (*rig, *Proxy) {
+func behindProxy(t *testing.T, c *kafka.Cluster, p plan) (*rig, *Proxy) {
 	t.Helper()
 	proxy, err := StartProxy(c.Bootstrap())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	return newRig(t, c, plan{in: 2, out: 3, address: proxy.Addr(), settings: settings}), proxy
+	p.address = proxy.Addr()
+	return newRig(t, c, p), proxy
 }
 
 // lateCopies delivers a copy at each moment, each time in the middle of a run.
 func lateCopies(t *testing.T, c *kafka.Cluster, fails bool) {
 	t.Helper()
-	r, proxy := behindProxy(t, c, map[string]string{"BRIDGE_RESTART_MAX_DELAY": "200ms"})
+	r, proxy := behindProxy(t, c, plan{in: 2, out: 3, settings: map[string]string{"BRIDGE_RESTART_MAX_DELAY": "200ms"}})
 	stopWatch := r.watched(t)
 	feed := r.feed(t, 500)
 	p := r.start(t, "a")
@@ -205,7 +206,7 @@ func killBeforeEnd(t *testing.T, r *rig, proxy *Proxy, p *Process) dead {
 // before its successor fences it, and after.
 func copiesOfTheDead(t *testing.T, c *kafka.Cluster) {
 	t.Helper()
-	r, proxy := behindProxy(t, c, map[string]string{"BRIDGE_EPOCH_TIMEOUT": "2s"})
+	r, proxy := behindProxy(t, c, plan{in: 2, out: 3, settings: map[string]string{"BRIDGE_EPOCH_TIMEOUT": "2s"}})
 	deliver := func(d dead, when string, offsets, end []string) {
 		t.Helper()
 		for _, one := range []struct {

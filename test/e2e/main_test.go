@@ -97,6 +97,12 @@ func size[T any](small, full T) T {
 // seeded is the test's source of chance. Its seed is printed; E2E_SEED sets it.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
+	return rand.New(rand.NewPCG(seedOf(t), 0))
+}
+
+// seedOf is a seed of the present time, or E2E_SEED.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("E2E_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -106,7 +112,7 @@ func seeded(t *testing.T) *rand.Rand {
 		seed = n
 	}
 	t.Logf("replay with E2E_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return seed
 }
 
 // between is a random duration in [from, to).

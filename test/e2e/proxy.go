@@ -84,6 +84,7 @@ type Proxy struct {
 	next  map[int16]chan struct{} // closed when a request of that key goes to the broker
 	conns map[net.Conn]struct{}
 	tap   func(Passing)
+	judge Judge
 	// until is when requests (true) and answers get through again.
 	until  map[bool]time.Time
 	closed chan struct{}
@@ -208,6 +209,35 @@ func (p *Proxy) Tap(fn func(Passing)) {
 	p.tap = fn
 }
 
+// Judge decides about each request (answer false) and each answer to it: pass it
+// on (false), or do the rule's fault to it. Only a fault that strikes requests can
+// be done to a request, only another one to an answer.
+type Judge func(key kmsg.Key, request []byte, answer bool) (Rule, bool)
+
+// SetJudge makes fn decide where the rule does not strike; nil ends that.
+func (p *Proxy) SetJudge(fn Judge) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.judge = fn
+}
+
+// suffers decides about one request or one answer.
+func (p *Proxy) suffers(key int16, request []byte, answer bool) (Rule, bool) {
+	p.mu.Lock()
+	judge := p.judge
+	p.mu.Unlock()
+	rule, struck := p.strikes(key, !answer)
+	if !struck && judge != nil {
+		rule, struck = judge(kmsg.Key(key), request, answer)
+	}
+	if struck && (rule.Fault == HushRequests || rule.Fault == HushAnswers) {
+		p.mu.Lock()
+		p.until[!answer] = time.Now().Add(rule.For)
+		p.mu.Unlock()
+	}
+	return rule, struck
+}
+
 func (p *Proxy) show(what Passing) {
 	p.mu.Lock()
 	tap := p.tap
@@ -217,7 +247,7 @@ func (p *Proxy) show(what Passing) {
 	}
 }
 
-// strikes decides about one request (request true) or one answer.
+// strikes says whether the present rule does.
 func (p *Proxy) strikes(key int16, request bool) (Rule, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,9 +260,6 @@ func (p *Proxy) strikes(key int16, request bool) (Rule, bool) {
 		return Rule{}, false
 	}
 	p.hits++
-	if r.Fault == HushRequests || r.Fault == HushAnswers {
-		p.until[request] = time.Now().Add(r.For)
-	}
 	return *r, true
 }
 
@@ -358,7 +385,7 @@ func (p *Proxy) requests(client *net.TCPConn, broker net.Conn, inFlight chan<- a
 		version := int16(binary.BigEndian.Uint16(frame[6:]))
 		a := asked{key: key, version: version, frame: frame}
 		p.show(Passing{Key: key, Version: version, Request: frame})
-		switch rule, struck := p.strikes(key, true); {
+		switch rule, struck := p.suffers(key, frame, false); {
 		case struck && rule.Fault == Refuse:
 			if a.instead, err = refusal(frame); err != nil {
 				panic(err) // a proxy that cannot read the protocol proves nothing
@@ -391,7 +418,7 @@ func (p *Proxy) answers(client *net.TCPConn, broker net.Conn, inFlight <-chan as
 		if a.instead == nil {
 			p.show(Passing{Key: a.key, Version: a.version, Request: a.frame, Answer: frame})
 		}
-		rule, struck := p.strikes(a.key, false)
+		rule, struck := p.suffers(a.key, a.frame, true)
 		due := p.due()
 		if struck {
 			switch rule.Fault {
