@@ -39,6 +39,7 @@ func TestAllFilteredOut(t *testing.T) {
 		r.settle(t)
 		stop(t, p)
 		r.exact(t)
+		r.record(t, "")
 	})
 }
 

@@ -154,4 +154,5 @@ func killedRun(t *testing.T, c *kafka.Cluster, p plan, records int64, kills int)
 	stop(t, last)
 	r.exact(t)
 	t.Log(k)
+	r.record(t, k.String())
 }

@@ -94,6 +94,9 @@ func size[T any](small, full T) T {
 	return small
 }
 
+// seeds are those in use, by the test's name, for the record.
+var seeds sync.Map
+
 // seeded is the test's source of chance. Its seed is printed; E2E_SEED sets it.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
@@ -112,6 +115,7 @@ func seedOf(t *testing.T) uint64 {
 		seed = n
 	}
 	t.Logf("replay with E2E_SEED=%d", seed)
+	seeds.Store(t.Name(), seed)
 	return seed
 }
 

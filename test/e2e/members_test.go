@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,6 +72,7 @@ func membersComeAndGo(t *testing.T, c *kafka.Cluster, protocol string) {
 	t.Logf("start of the process to the joiner's first commit: %s", spread(joins))
 	t.Logf("per graceful join and leave: %d epochs aborted in %d; longest time without a commit of either: %s; without a record of any one partition: %s",
 		aborted, graceful, spread(silences), spread(gaps))
+	r.record(t, fmt.Sprintf("%s: %d graceful joins and leaves, %d epochs aborted in them; without a commit: %s", protocol, graceful, aborted, spread(silences)))
 }
 
 // longestSilence is the longest time between two commits of any of the processes.
@@ -118,6 +120,7 @@ func TestIdleMemberLetsJoin(t *testing.T) {
 				stop(t, joiner)
 				stop(t, idle)
 				r.exact(t)
+				r.record(t, "")
 			})
 		}
 	})
@@ -158,6 +161,7 @@ func TestRevokedWhileCarrying(t *testing.T) {
 				stop(t, last)
 				stop(t, stays)
 				r.exact(t)
+				r.record(t, "")
 				t.Logf("%d epochs aborted in the member that stayed", stays.Log.Count("epoch aborted"))
 			})
 		}

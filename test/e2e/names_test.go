@@ -85,6 +85,7 @@ func TestZombie(t *testing.T) {
 		}
 		stop(t, owner)
 		r.exact(t)
+		r.record(t, "")
 	})
 }
 
@@ -116,6 +117,7 @@ func TestSleeper(t *testing.T) {
 		stop(t, sleeper)
 		stop(t, other)
 		r.exact(t)
+		r.record(t, "")
 	})
 }
 
@@ -185,6 +187,7 @@ func removedMember(t *testing.T, r *rig) {
 	r.settle(t)
 	stopWatch()
 	r.exact(t)
+	r.record(t, "")
 	t.Logf("%d epochs aborted; start of the successor to its first commit: %s", sleeper.Log.Count("epoch aborted"), spread(takeovers))
 	stop(t, sleeper)
 }
@@ -293,4 +296,5 @@ func twoOfOneName(t *testing.T, r *rig) {
 	<-holder.done
 	stop(t, holder.present())
 	r.exact(t)
+	r.record(t, "")
 }

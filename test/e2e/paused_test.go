@@ -43,6 +43,7 @@ func TestPausedPastTheTransaction(t *testing.T) {
 		stopWatch()
 		stop(t, p)
 		r.exact(t)
+		r.record(t, "")
 		t.Logf("%d epochs aborted", p.Log.Count("epoch aborted"))
 	})
 }

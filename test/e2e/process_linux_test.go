@@ -46,4 +46,5 @@ func TestProcessOne(t *testing.T) {
 		t.Error("process 1 does not end")
 	}
 	r.exact(t)
+	r.record(t, "")
 }

@@ -47,6 +47,7 @@ type rig struct {
 	follower *oracle.Follower
 	watch    *oracle.Watch
 	gaps     gaps
+	judged   oracle.Verdict // the last one that exact has come to
 
 	mu    sync.Mutex
 	lives []*life
@@ -355,6 +356,7 @@ func (r *rig) exact(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := r.verdict(t)
+	r.judged = v
 	if !v.Exact() {
 		t.Errorf("not exact: %s", v)
 	}

@@ -54,6 +54,7 @@ func TestTransactionalSourcePastRetention(t *testing.T) {
 		r.settle(t)
 		r.feedNow(t, 100)
 		r.exact(t)
+		r.record(t, "")
 		stop(t, p)
 	})
 }
@@ -125,6 +126,7 @@ func TestStartSurvivesKill(t *testing.T) {
 				p := r.start(t, "a")
 				awaitRunning(t, p)
 				r.exact(t)
+				r.record(t, "")
 				stop(t, p)
 			})
 		}
@@ -168,6 +170,7 @@ func TestPartitionAddedUnderLoad(t *testing.T) {
 				r.settle(t)
 				stopWatch()
 				r.exact(t)
+				r.record(t, "")
 				stop(t, p)
 			})
 		}

@@ -22,6 +22,7 @@ func TestStop(t *testing.T) {
 			r.settle(t)
 			stopped(t, p)
 			r.exact(t)
+			r.record(t, "")
 		})
 		t.Run("nothing read", func(t *testing.T) {
 			t.Parallel()
@@ -30,6 +31,7 @@ func TestStop(t *testing.T) {
 			awaitRunning(t, p)
 			stopped(t, p)
 			r.exact(t)
+			r.record(t, "")
 		})
 		t.Run("mid-epoch", func(t *testing.T) {
 			t.Parallel()
@@ -56,6 +58,7 @@ func TestStop(t *testing.T) {
 			p = r.start(t, "a")
 			awaitRunning(t, p)
 			r.exact(t)
+			r.record(t, "")
 			stopped(t, p)
 		})
 	})
@@ -123,6 +126,7 @@ func TestStopWithoutBroker(t *testing.T) {
 				p = r.start(t, "a")
 				awaitRunning(t, p)
 				r.exact(t)
+				r.record(t, "")
 				stop(t, p)
 			})
 		}
@@ -150,5 +154,6 @@ func TestUntilEnd(t *testing.T) {
 		feed.finish(t)
 		exits(t, r.start(t, "a", "--until-end"), 0)
 		r.exact(t)
+		r.record(t, "")
 	})
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,4 +54,5 @@ func takeOver(t *testing.T, r *rig) {
 	r.exact(t)
 	stop(t, p)
 	t.Logf("SIGKILL to the next committed epoch: %s; to the next visible record: %s", spread(commits), spread(records))
+	r.record(t, fmt.Sprintf("%s: SIGKILL to the next committed epoch: %s", r.plan.settings["BRIDGE_GROUP_PROTOCOL"], spread(commits)))
 }
