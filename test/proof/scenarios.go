@@ -203,7 +203,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S49", Fault: "100 random kills under load with a third of the epochs aborted at random: exact, and nothing left open",
-		Tests: []string{"e2e.TestKill"}, Untold: "random aborts on top of the kills",
+		Tests: []string{"e2e.TestHundredKills", "e2e.TestSoak", "e2e.TestKill"},
 	},
 	{
 		ID: "S50", Fault: "configuration that cannot work (unknown variable, bad range, input is output, a value and its file, timeouts out of order): all problems at once, before Kafka is touched, no secret shown",
