@@ -110,6 +110,7 @@ type Bridge struct {
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64
 	joined        atomic.Bool // the process was a member of the group
+	timed         atomic.Bool // it was said that an output gives records new times
 }
 
 // New checks the options. Nothing is sent before Run.

@@ -64,7 +64,8 @@ func TestStopWithoutBrokers(t *testing.T) {
 	}
 }
 
-// TestNodesComeAndGo under load: partitions, coordinators and connections go with them.
+// TestNodesComeAndGo under load: partitions, coordinators and connections go with them, and they come back under
+// other addresses.
 func TestNodesComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(3, "in", "out")
@@ -72,11 +73,12 @@ func TestNodesComeAndGo(t *testing.T) {
 		b := w.start(w.options())
 		w.assigned(b, 3)
 		for i := range 4 {
-			if _, _, err := w.AddNode(-1, 9100+i); err != nil {
+			node := int32(i%2 + 1)
+			if err := w.RemoveNode(node); err != nil {
 				t.Fatal(err)
 			}
 			w.pass(time.Second)
-			if err := w.RemoveNode(int32(i%2 + 1)); err != nil && i < 2 {
+			if _, _, err := w.AddNode(node, 9100+i); err != nil { // back under another address
 				t.Fatal(err)
 			}
 			w.ShufflePartitionLeaders()

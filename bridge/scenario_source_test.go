@@ -340,6 +340,33 @@ func TestUnreadableBatch(t *testing.T) {
 	})
 }
 
+// TestOutputWithTimesOfItsOwn: an output topic that replaces the records' times is named, once.
+func TestOutputWithTimesOfItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(1, "in", "plain")
+		if err := w.CreateTopic("out", 1, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+			t.Fatal(err)
+		}
+		w.feed("in", 10, 0)
+		b := w.start(w.options())
+		w.caughtUp("in")
+		w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true}) // a session more
+		w.feed("in", 10, 0)
+		w.caughtUp("in")
+		b.stopped()
+		const warning = "the output topic gives records new times: message.timestamp.type=LogAppendTime"
+		if said := w.book.with(warning); len(said) != 1 || !strings.Contains(said[0], "topic=out") {
+			t.Errorf("said %v", said)
+		}
+		second := w.start(w.options(func(o *Options) { o.Group, o.Prefix, o.Output = "h", "h", "plain" }))
+		w.until("the second group has caught up", func() bool { return w.behind("h", "in") == 0 })
+		second.stopped()
+		if said := w.book.with(warning); len(said) != 1 {
+			t.Errorf("said of a topic that keeps times: %v", said)
+		}
+	})
+}
+
 // produceUnreadable writes a batch of three records that says it is gzip, and is not.
 func (w *world) produceUnreadable(topic string) {
 	w.t.Helper()

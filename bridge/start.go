@@ -281,7 +281,8 @@ func (s *session) wants(inputPartitions int) int {
 }
 
 // readLimits learns max.message.bytes of the outputs, so that the client refuses no record that the broker
-// would take. Without the right to read it Kafka's default is assumed.
+// would take. Without the right to read it Kafka's default is assumed. It warns once of outputs in which records
+// do not keep their times.
 func (s *session) readLimits(ctx context.Context, topics []string) error {
 	limits := map[string]int32{}
 	configs, err := s.admin.DescribeTopicConfigs(ctx, topics...)
@@ -290,11 +291,17 @@ func (s *session) readLimits(ctx context.Context, topics []string) error {
 	}
 	for _, c := range configs {
 		for _, v := range c.Configs {
+			if v.Value == nil {
+				continue
+			}
 			var n int32
-			if v.Key == "max.message.bytes" && v.Value != nil {
+			switch {
+			case v.Key == "max.message.bytes":
 				if _, err := fmt.Sscan(*v.Value, &n); err == nil {
 					limits[c.Name] = n
 				}
+			case v.Key == "message.timestamp.type" && *v.Value == "LogAppendTime" && s.timed.CompareAndSwap(false, true):
+				s.log.Warn("the output topic gives records new times: message.timestamp.type=LogAppendTime", "topic", c.Name)
 			}
 		}
 	}

@@ -212,8 +212,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O52", Where: "dpkp/kafka-python #1335; zendesk/ruby-kafka #706", Fault: "a record's time is lost, or becomes now",
-		Tests: []string{"e2e.TestTimestampsOfTheBroker", "bridge.TestFidelity"},
-		Lacks: "a warning if the output topic sets its times itself (LogAppendTime)",
+		Tests: []string{"e2e.TestTimestampsOfTheBroker", "bridge.TestFidelity", "bridge.TestOutputWithTimesOfItsOwn"},
 	},
 	{
 		ID: "O53", Where: "confluentinc/librdkafka #2880; IBM/sarama #1252", Fault: "batches of some codec cannot be read, or the output's codec is not what was asked for",
@@ -276,6 +275,6 @@ var reports = []Case{
 	{
 		ID: "O67", Where: "confluentinc/librdkafka #2841; twmb/franz-go #198, #119; Apicurio/apicurio-registry #1147", Fault: "brokers restart, one after the other or all at once, or move; or transactions never find a coordinator",
 		Tests:  []string{"cluster.TestClusterRollingRestart", "cluster.TestClusterCrash", "bridge.TestNodesComeAndGo", "bridge.TestNeverACoordinator"},
-		Untold: "brokers that come back under other addresses than their names had",
+		Untold: "bootstrap names that all lead to other addresses than before",
 	},
 }
