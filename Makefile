@@ -34,6 +34,7 @@ FUZZTIME ?= 20s
 SOAK_TIME ?= 10m
 SOAK_SEED ?=
 SOAKFLAGS ?=
+AUDITFLAGS ?=
 
 ##@ Try it
 
@@ -140,6 +141,10 @@ soak: ## all faults at once, at random, on real Kafka (SOAK_TIME=10m SOAK_SEED=)
 .PHONY: bench
 bench: build ## throughput and stalls against a plain copy, on real Kafka
 	$(GO) run ./test/bench $(BENCHFLAGS)
+
+.PHONY: bench-audit
+bench-audit: build ## speed and memory of the audit of 10 million records, on real Kafka
+	$(GO) run ./test/audit $(AUDITFLAGS)
 
 ##@ Set-up (happens by itself at first use)
 

@@ -113,10 +113,14 @@ func align(ctx context.Context, s *source, t *target) (alignment, error) {
 	if err != nil {
 		return alignment{}, err
 	}
-	inTarget := &scan{next: t.open(t.side.begin), want: first, ended: first == nil,
-		equal: func(want, have *item) bool { return have.same(want) }}
-	inSource := &scan{next: s.open(s.begin), want: firstOut, ended: firstOut == nil,
-		equal: func(want, have *item) bool { return want.same(have) }}
+	inTarget := &scan{
+		next: t.open(t.side.begin), want: first, ended: first == nil,
+		equal: func(want, have *item) bool { return have.same(want) },
+	}
+	inSource := &scan{
+		next: s.open(s.begin), want: firstOut, ended: firstOut == nil,
+		equal: func(want, have *item) bool { return want.same(have) },
+	}
 	for !inTarget.ended || !inSource.ended {
 		if !inTarget.ended {
 			at, before, found, err := inTarget.some(ctx)

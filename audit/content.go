@@ -31,8 +31,8 @@ const (
 )
 
 // same says whether a target record is the source record, unaltered.
-func (target *item) same(source *item) bool {
-	return target.hash == source.hash && (target.appended || target.time == source.time)
+func (it *item) same(source *item) bool {
+	return it.hash == source.hash && (it.appended || it.time == source.time)
 }
 
 // The names of the provenance headers, as docs/audit.md gives them.

@@ -191,7 +191,7 @@ func (c *cluster) once(ctx context.Context, what reading, at int64, decoder kgo.
 		c.leaders.forget(what.TopicPartition)
 		return nil, 0, err
 	}
-	resp := answer.(*kmsg.FetchResponse) //nolint:errcheck,forcetypeassert // kgo answers with the request's kind
+	resp := answer.(*kmsg.FetchResponse) // kgo answers with the request's kind
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return nil, 0, err
 	}

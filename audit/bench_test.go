@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+)
+
+// BenchmarkContent hashes records of 100 bytes.
+func BenchmarkContent(b *testing.B) {
+	r := &kgo.Record{Key: []byte("customer-00000017"), Value: bytes.Repeat([]byte("x"), 100)}
+	b.ReportAllocs()
+	for b.Loop() {
+		contentOf(r, true)
+	}
+}
+
+// BenchmarkNamed reads provenance headers.
+func BenchmarkNamed(b *testing.B) {
+	u := &unit{sources: []*source{{side: newSide(offsets.TopicPartition{Topic: "orders", Partition: 0})}}}
+	index := u.index()
+	r := marked(&kgo.Record{}, "orders", 0, 123_456_789, "1/1")
+	b.ReportAllocs()
+	for b.Loop() {
+		var it item
+		it.named(r.Headers, index)
+		if it.from != 0 {
+			b.Fatal(it)
+		}
+	}
+}
+
+// endless answers n records in chunks of 8,000.
+func endless(n int) func(int64) pull {
+	return func(int64) pull {
+		list, at := make([]item, 8000), 0
+		return func(context.Context) ([]item, error) {
+			if at >= n {
+				return nil, io.EOF
+			}
+			list = list[:min(8000, n-at)]
+			for i := range list {
+				list[i] = item{hash: uint64(at + i), offset: int64(at + i), from: unnamed}
+			}
+			at += len(list)
+			return list, nil
+		}
+	}
+}
+
+// BenchmarkMerge compares a partition with its copy; one operation is one record on both sides.
+func BenchmarkMerge(b *testing.B) {
+	s := &source{side: newSide(offsets.TopicPartition{}), open: endless(b.N)}
+	s.committed, s.end = int64(b.N), int64(b.N)
+	t := &target{side: newSide(offsets.TopicPartition{}), open: endless(b.N), queues: []*queue{{}}}
+	m := &merge{sources: []*source{s}, targets: []*target{t}, limits: Limits{}.orDefaults(), book: newBook(1)}
+	b.ReportAllocs()
+	if err := m.run(b.Context()); err != nil || len(m.book.counts) > 0 {
+		b.Fatal(err, m.book.counts)
+	}
+}
+
+// BenchmarkOrigins does the same by provenance headers.
+func BenchmarkOrigins(b *testing.B) {
+	s := &source{side: newSide(offsets.TopicPartition{}), open: endless(b.N)}
+	s.committed, s.end = int64(b.N), int64(b.N)
+	t := &target{side: newSide(offsets.TopicPartition{})}
+	t.open = func(from int64) pull {
+		next := endless(b.N)(from)
+		return func(ctx context.Context) ([]item, error) {
+			list, err := next(ctx)
+			for i := range list {
+				list[i].from, list[i].origin, list[i].output, list[i].of = 0, list[i].offset, 1, 1
+			}
+			return list, err
+		}
+	}
+	o := &origins{sources: []*source{s}, targets: []*target{t}, book: newBook(1)}
+	b.ReportAllocs()
+	if err := o.run(b.Context()); err != nil || len(o.book.counts) > 0 {
+		b.Fatal(err, o.book.counts)
+	}
+}
