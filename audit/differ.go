@@ -98,7 +98,7 @@ func (m *merge) search(t *target, it *item) (where spot, found, ready bool) {
 	window := min(1024+16*t.gap, m.limits.Window, max(16, m.limits.Held/(4*max(1, len(m.sources)*len(m.targets)))))
 	ready = true
 	for i, q := range t.queues {
-		if q != nil && q.len() < window && !m.sources[i].ended {
+		if q.len() < window && !m.sources[i].ended {
 			m.wants[i], ready = true, false
 		}
 	}
@@ -110,9 +110,6 @@ func (m *merge) search(t *target, it *item) (where spot, found, ready bool) {
 		t.deep = make([]int, len(t.queues))
 	}
 	for i, q := range t.queues {
-		if q == nil {
-			continue
-		}
 		for ; t.deep[i] < min(window, q.len()); t.deep[i]++ {
 			h := q.items[q.head+t.deep[i]].hash
 			if _, there := t.index[h]; !there {
@@ -214,9 +211,6 @@ func (m *merge) fault(t *target) {
 	}
 	t.lost = true
 	for i, q := range t.queues {
-		if q == nil {
-			continue
-		}
 		m.held -= q.len()
 		*q = queue{}
 		m.sources[i].first = min(m.sources[i].first, m.sources[i].begin)
@@ -404,7 +398,7 @@ func (m *merge) conclude(t *target) {
 		case o.settled:
 		case o.pair != nil:
 			m.report(t, Altered, m.sources[o.pair.source], o.pair.offset, o.offset, "")
-		case m.anyCompacted(t):
+		case m.anyCompacted():
 			t.doubt(reasonCompactedSource, 1, nowhere)
 		default:
 			m.report(t, Orphaned, nil, -1, o.offset, "")
@@ -425,9 +419,9 @@ func (m *merge) conclude(t *target) {
 	}
 }
 
-func (m *merge) anyCompacted(t *target) bool {
-	for i, q := range t.queues {
-		if q != nil && m.sources[i].compacted {
+func (m *merge) anyCompacted() bool {
+	for _, s := range m.sources {
+		if s.compacted {
 			return true
 		}
 	}

@@ -57,6 +57,7 @@ type source struct {
 	headless bool // it is not known where the bridge began
 	chosen   bool // --from says where the bridge began, and the log reaches back there
 	position int64
+	suspect  int64 // offset of a record that was taken though another one looked alike
 }
 
 // target is a target partition within a merge.
@@ -66,10 +67,11 @@ type target struct {
 	pull     pull
 	ended    bool
 	chunk    []item
-	queues   []*queue // by source; nil if it never goes here
+	queues   []*queue // by source
 	headless bool     // its log no longer begins with the first record
 
-	ambiguous bool // a record fitted two heads
+	tie       *tie // records that are alike
+	ambiguous bool // what followed them fitted none of them
 	lost      bool // given up
 	pending   bool // a transaction is open: not all of it is visible
 	unnamed   int64
@@ -204,7 +206,7 @@ func (m *merge) fill(ctx context.Context, i int) error {
 			s.ended = true // nobody asks for what has not been committed
 			return nil
 		}
-		if it.to < 0 || int(it.to) >= len(m.targets) || m.targets[it.to].queues[i] == nil {
+		if it.to < 0 || int(it.to) >= len(m.targets) {
 			continue
 		}
 		t := m.targets[it.to]
@@ -226,7 +228,7 @@ func (m *merge) fill(ctx context.Context, i int) error {
 // leave empties a queue to which no target record comes any more.
 func (m *merge) leave(t *target, i int) {
 	q := t.queues[i]
-	for q != nil && q.len() > 0 {
+	for q.len() > 0 {
 		m.skip(t, i)
 	}
 }
@@ -258,6 +260,9 @@ func (m *merge) advance(ctx context.Context, t *target) error {
 // finish is the end of a target partition: what still waits for it has no output. Sources are not read on here;
 // fill goes on with what they hold.
 func (m *merge) finish(t *target) {
+	if t.tie != nil {
+		m.untie(t)
+	}
 	for i := range t.queues {
 		m.leave(t, i)
 	}
@@ -272,6 +277,10 @@ func (m *merge) step(t *target, it *item) bool {
 		return true
 	}
 	if it.from != unnamed {
+		if t.tie != nil {
+			m.untie(t)
+			t.ambiguous = true
+		}
 		return m.stepNamed(t, it)
 	}
 	if m.byName {
@@ -280,30 +289,38 @@ func (m *merge) step(t *target, it *item) bool {
 		t.doubt(reasonUnnamed, 1, nowhere)
 		return true
 	}
-	fits := -1
 	for i, q := range t.queues {
-		if q == nil {
-			continue
-		}
-		if q.len() == 0 {
-			if !m.sources[i].ended {
-				m.wants[i] = true
-				return false
-			}
-			continue
-		}
-		if it.same(&q.items[q.head]) {
-			if fits >= 0 {
-				t.ambiguous = true
-				continue
-			}
-			fits = i
+		if q.len() == 0 && !m.sources[i].ended {
+			m.wants[i] = true
+			return false
 		}
 	}
-	if fits < 0 {
+	if t.tie != nil {
+		return m.stepTied(t, it)
+	}
+	fits, more := -1, 0
+	for i, q := range t.queues {
+		if q.len() > 0 && it.same(&q.items[q.head]) {
+			if fits < 0 {
+				fits = i
+			} else {
+				more++
+			}
+		}
+	}
+	switch {
+	case fits < 0:
 		return m.stepOdd(t, it)
+	case more == 0:
+		m.match(t, fits, it)
+	default:
+		t.tie = &tie{item: *it, owed: 1}
+		for i, q := range t.queues {
+			if q.len() > 0 && it.same(&q.items[q.head]) {
+				t.tie.queues = append(t.tie.queues, i)
+			}
+		}
 	}
-	m.match(t, fits, it)
 	return true
 }
 
@@ -329,7 +346,7 @@ func (t *target) note(it *item, due bool) {
 
 // stepNamed compares a record with the one it names.
 func (m *merge) stepNamed(t *target, it *item) bool {
-	if it.from < 0 || int(it.from) >= len(m.sources) || t.queues[it.from] == nil {
+	if it.from < 0 || int(it.from) >= len(m.sources) {
 		t.records++
 		t.doubt("the record's provenance names a partition that is no input of this one: from before a change of the configuration, or from another writer", 1, nowhere)
 		return true
@@ -377,10 +394,9 @@ func (m *merge) stepNamed(t *target, it *item) bool {
 func (m *merge) giveUp(ctx context.Context) error {
 	for _, t := range m.targets {
 		for _, q := range t.queues {
-			if q != nil {
-				*q = queue{}
-			}
+			*q = queue{}
 		}
+		t.tie = nil
 		t.doubt(reasonHeld, 0, nowhere)
 		for !t.ended {
 			for k := range t.chunk {
