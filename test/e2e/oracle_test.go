@@ -24,7 +24,7 @@ type copier struct {
 // restart gives it a new producer, which fences the one before.
 func (k *copier) restart(opts ...kgo.Opt) {
 	k.t.Helper()
-	k.cl = k.cluster.Client(k.t, append(opts,
+	k.cl = k.cluster.Client(k.t, append(opts, kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.TransactionalID(k.group+".a.0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if _, _, err := k.cl.ProducerID(within(k.t, patience)); err != nil {
 		k.t.Fatal(err)
@@ -223,6 +223,9 @@ func TestOracle(t *testing.T) {
 				test.do(k)
 				if test.found == nil {
 					return
+				}
+				if name != "left open" {
+					eventually(t, "the markers", func() bool { return oracle.OpenTransactions(t.Context(), k.adm, k.group) == nil })
 				}
 				if err := k.follower.Rest(within(t, patience)); err != nil {
 					t.Fatal(err)
