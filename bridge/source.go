@@ -243,11 +243,13 @@ func (s *source) fetchError(topic string, partition int32, err error) error {
 		return txn.Classify(txn.CallFetch, fmt.Errorf("topic %s partition %d: %w", topic, partition, err))
 	case errors.Is(err, kerr.CorruptMessage), errors.Is(err, kerr.UnsupportedCompressionType):
 		return txn.Fatalf(txn.StatusFailure, "topic %s partition %d cannot be read on: %w", topic, partition, err)
-	case kerr.IsRetriable(err), kgo.IsRetryableBrokerErr(err):
+	case kgo.IsRetryableBrokerErr(err):
 		s.board.polled(err)
 		s.log.Debug("fetch failed, the client tries again", "topic", topic, "partition", partition, "err", err)
 		return nil
 	default:
+		// Also a code that is called retriable. What a fetch may repeat the client keeps to itself; it shows such a code
+		// only when OffsetFetch has answered it for a partition, which this session of the group then never reads.
 		return txn.Classify(txn.CallFetch, fmt.Errorf("topic %s partition %d: %w", topic, partition, err))
 	}
 }

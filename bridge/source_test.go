@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"testing"
 	"time"
@@ -392,9 +393,10 @@ func TestFetchErrors(t *testing.T) {
 		{context.DeadlineExceeded, 0},
 		{context.Canceled, 0},
 		{&kgo.ErrGroupSession{Err: kerr.UnknownMemberID}, 0},
-		{kerr.NotLeaderForPartition, 0},
-		{kerr.UnknownTopicOrPartition, 0},
-		{fmt.Errorf("wrapped: %w", kerr.ReplicaNotAvailable), 0},
+		{io.EOF, 0},
+		{kerr.NotLeaderForPartition, -1}, // seen only when the client has given the partition up
+		{kerr.UnknownTopicOrPartition, -1},
+		{fmt.Errorf("wrapped: %w", kerr.ReplicaNotAvailable), -1},
 		{kgo.ErrClientClosed, -1},
 		{kerr.UnknownServerError, -1},
 		{errors.New("anything else"), -1},
