@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -227,79 +226,6 @@ func TestRestartLimit(t *testing.T) {
 			t.Error("still a member: others wait for the session timeout")
 		}
 	})
-}
-
-// TestFaults: each answer that a broker may give instead of the right one, once and three times in a row. The
-// output is exact, and the bridge gets over it within a bounded number of restarts.
-func TestFaults(t *testing.T) {
-	coordinator := []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator}
-	with := func(more ...*kerr.Error) []*kerr.Error {
-		return append(append([]*kerr.Error{}, coordinator...), more...)
-	}
-	for _, tc := range []struct {
-		key    kmsg.Key
-		narrow func(*kfake.Fault)
-		errs   []*kerr.Error
-	}{
-		{kmsg.TxnOffsetCommit, nil, with(kerr.ConcurrentTransactions, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.FencedInstanceID,
-			kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidTxnState, kerr.UnknownServerError, kerr.RequestTimedOut,
-			kerr.RebalanceInProgress, kerr.UnknownTopicOrPartition, kerr.InvalidCommitOffsetSize, kerr.TransactionAbortable)},
-		{kmsg.EndTxn, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
-			kerr.InvalidTxnState, kerr.UnknownServerError, kerr.RequestTimedOut, kerr.TransactionAbortable, kerr.UnknownProducerID)},
-		{kmsg.Produce, ofTopic("out"), []*kerr.Error{
-			kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas,
-			kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.UnknownProducerID,
-			kerr.OutOfOrderSequenceNumber, kerr.UnknownServerError, kerr.KafkaStorageError, kerr.ConcurrentTransactions, kerr.TransactionAbortable,
-			kerr.NetworkException,
-		}},
-		{kmsg.Heartbeat, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.UnknownServerError)},
-		{kmsg.OffsetFetch, nil, with(kerr.UnstableOffsetCommit, kerr.UnknownMemberID, kerr.StaleMemberEpoch, kerr.UnknownServerError)},
-		{kmsg.InitProducerID, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
-			kerr.UnknownServerError, kerr.RequestTimedOut)},
-		{kmsg.JoinGroup, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.GroupMaxSizeReached, kerr.UnknownServerError)},
-		{kmsg.SyncGroup, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress)},
-		{kmsg.LeaveGroup, func(f *kfake.Fault) { f.TopLevel = true }, with(kerr.UnknownServerError)},
-		{kmsg.Fetch, ofTopic("in"), []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownLeaderEpoch, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.KafkaStorageError}},
-		{kmsg.Metadata, ofTopic("in"), []*kerr.Error{kerr.LeaderNotAvailable, kerr.UnknownServerError}},
-		{kmsg.ListOffsets, ofTopic("in"), []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownServerError}},
-		{kmsg.FindCoordinator, nil, []*kerr.Error{kerr.CoordinatorNotAvailable, kerr.UnknownServerError}},
-		{kmsg.OffsetCommit, nil, with(kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.UnknownServerError, kerr.RebalanceInProgress)},
-	} {
-		t.Run(tc.key.Name(), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				w.topics(2, "in", "out")
-				b := w.start(w.options())
-				w.assigned(b, 2)
-				w.feed("in", 10, 0, 1)
-				w.caughtUp("in")
-				for _, err := range tc.errs {
-					for _, count := range []int{1, 3} {
-						before := b.restarts()
-						f := kfake.Fault{Keys: []kmsg.Key{tc.key}, Err: err, Count: count}
-						if tc.narrow != nil {
-							tc.narrow(&f)
-						}
-						handle := w.Fault(f)
-						w.trickle("in", 0, 5, 20*time.Millisecond)
-						if handle.Hits() == 0 { // what only a restart sends
-							w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.UnknownServerError})
-						}
-						w.trickle("in", 1, 5, 20*time.Millisecond)
-						w.caughtUp("in")
-						w.until("it runs", func() bool { return b.board.snapshot().State == StateRunning })
-						handle.Remove()
-						if n := b.restarts() - before; n > int64(count)+2 {
-							t.Errorf("%s × %d took %d restarts", err.Message, count, n)
-						}
-					}
-				}
-				w.feed("in", 10, 0, 1)
-				w.caughtUp("in")
-				b.stopped()
-				w.exact("out", "in")
-			})
-		})
-	}
 }
 
 // TestAnswersLost: the broker has done what was asked and the connection breaks before the answer, at each

@@ -53,10 +53,35 @@ func (s *session) checkLimits(ctx context.Context) error {
 	return nil
 }
 
+// How long a topic may look broken before it counts as that, and the time between two looks: longer than the client
+// keeps an answer (MetadataMinAge, see New).
+const (
+	lookFor   = 2 * time.Second
+	lookAgain = 300 * time.Millisecond
+)
+
+// look lists topics, again and again while one of them has an error: a broker that has just started may not know a
+// topic that is there, and an exit status that says so keeps a process down.
+func (s *session) look(ctx context.Context, names ...string) (kadm.TopicDetails, error) {
+	limit := time.Now().Add(lookFor)
+	for {
+		topics, err := s.admin.ListTopics(ctx, names...)
+		if err != nil || time.Now().After(limit) || !slices.ContainsFunc(names, func(name string) bool {
+			err := topics[name].Err
+			return err != nil && !txn.Denied(err)
+		}) {
+			return topics, err
+		}
+		if !wait(ctx, lookAgain) {
+			return topics, nil
+		}
+	}
+}
+
 // inputs lists the input topics that exist, with their ids.
 func (s *session) inputs(ctx context.Context) (kadm.TopicDetails, error) {
 	if s.opts.Pattern == nil {
-		topics, err := s.admin.ListTopics(ctx, s.opts.Inputs...)
+		topics, err := s.look(ctx, s.opts.Inputs...)
 		if err != nil {
 			return nil, txn.Classify(txn.CallFetch, fmt.Errorf("list input topics: %w", err))
 		}
@@ -209,7 +234,7 @@ func (s *session) checkAssigned(ctx context.Context, added map[string][]int32) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
 	defer cancel()
-	topics, err := s.admin.ListTopics(ctx, slices.Sorted(maps.Keys(added))...)
+	topics, err := s.look(ctx, slices.Sorted(maps.Keys(added))...)
 	if err != nil {
 		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the assigned topics: %w", err))
 	}
@@ -253,7 +278,7 @@ func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) er
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(need))
-	topics, err := s.admin.ListTopics(ctx, names...)
+	topics, err := s.look(ctx, names...)
 	if err != nil {
 		return txn.Classify(txn.CallProduce, fmt.Errorf("look at the output topics: %w", err))
 	}
