@@ -92,8 +92,15 @@ func (t *total) add(r Result) {
 		to   *int64
 		more int64
 	}{
-		{&t.Scenarios, r.Scenarios}, {&t.Rows, r.Rows}, {&t.Kills, r.Kills}, {&t.Records, r.Records},
-		{&t.Lost, r.Lost}, {&t.Duplicated, r.Duplicated}, {&t.OutOfOrder, r.OutOfOrder}, {&t.Torn, r.Torn}, {&t.LeftOpen, r.LeftOpen},
+		{&t.Scenarios, r.Scenarios},
+		{&t.Rows, r.Rows},
+		{&t.Kills, r.Kills},
+		{&t.Records, r.Records},
+		{&t.Lost, r.Lost},
+		{&t.Duplicated, r.Duplicated},
+		{&t.OutOfOrder, r.OutOfOrder},
+		{&t.Torn, r.Torn},
+		{&t.LeftOpen, r.LeftOpen},
 	} {
 		*sum.to += sum.more
 	}
@@ -216,29 +223,46 @@ func testRows(all []Result) [][]string {
 		return strings.Compare(b.broker, a.broker) // the newer Kafka first
 	})
 	rows := [][]string{{"Test", "On", "Situations", "Rows", "Kills", "Records", "Lost", "Duplicated", "Out of order", "Torn", "Left open", "Seed", "Note"}}
+	others, n := &total{}, 0
 	for _, k := range order {
 		t := totals[k]
-		row := []string{"`" + k.test + "`", k.broker}
-		for _, n := range []int64{t.Scenarios, t.Rows, t.Kills, t.Records} {
-			row = append(row, some(n))
+		if k.broker == Fake && !t.Failed && t.Rows+t.Kills == 0 && len(t.seeds)+len(t.notes) == 0 {
+			others.addAll(t)
+			n++
+			continue
 		}
-		for _, n := range []int64{t.Lost, t.Duplicated, t.OutOfOrder, t.Torn, t.LeftOpen} {
-			row = append(row, grouped(n))
-		}
-		var seeds []string
-		for _, s := range t.seeds {
-			seeds = append(seeds, strconv.FormatUint(s, 10))
-		}
-		notes := t.notes
-		if t.Failed {
-			notes = append([]string{"**FAILED**"}, notes...)
-		}
-		if t.runs > 1 {
-			notes = append(notes, fmt.Sprintf("%d runs", t.runs))
-		}
-		rows = append(rows, append(row, strings.Join(seeds, ", "), strings.Join(notes, "; ")))
+		rows = append(rows, t.row("`"+k.test+"`", k.broker))
+	}
+	if n > 0 {
+		rows = append(rows, others.row(fmt.Sprintf("%d other tests", n), Fake))
 	}
 	return rows
+}
+
+// addAll adds another total.
+func (t *total) addAll(more *total) {
+	runs := t.runs
+	t.add(more.Result)
+	t.runs = runs + more.runs
+}
+
+func (t *total) row(name, broker string) []string {
+	row := []string{name, broker}
+	for _, n := range []int64{t.Scenarios, t.Rows, t.Kills, t.Records} {
+		row = append(row, some(n))
+	}
+	for _, n := range []int64{t.Lost, t.Duplicated, t.OutOfOrder, t.Torn, t.LeftOpen} {
+		row = append(row, grouped(n))
+	}
+	var seeds []string
+	for _, s := range t.seeds {
+		seeds = append(seeds, strconv.FormatUint(s, 10))
+	}
+	notes := t.notes
+	if t.Failed {
+		notes = append([]string{"**FAILED**"}, notes...)
+	}
+	return append(row, strings.Join(seeds, ", "), strings.Join(notes, "; "))
 }
 
 // some leaves out what does not apply.

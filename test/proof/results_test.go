@@ -16,6 +16,8 @@ func sampleResults() []Result {
 		{Test: "make proof-e2e", Part: "e2e", Took: 90 * time.Second},
 		{Test: "TestFaults/EndTxn", Part: "fake", Broker: Fake, Rows: 60, Records: 500},
 		{Test: "TestFaults/Produce", Part: "fake", Broker: Fake, Rows: 40, Records: 600, Seed: 8},
+		{Test: "TestCopy/a", Part: "fake", Broker: Fake, Scenarios: 1, Records: 3},
+		{Test: "TestOrder", Part: "fake", Broker: Fake, Scenarios: 2, Records: 4},
 		{Test: "make proof-fake", Part: "fake", Took: time.Minute},
 	}
 }
@@ -28,10 +30,12 @@ func TestResultTables(t *testing.T) {
 		"|  | Kafka 4.4.0 | Kafka 3.9.1 | kfake | model |",
 		"| fault rows | 0 | 0 | 100 |  |",
 		"| kills (SIGKILL) | 20 | 21 | 0 |  |",
-		"| records | 100,000 | 100,001 | 1,100 |  |",
+		"| records | 100,000 | 100,001 | 1,107 |  |",
+		"| tests that recorded a result | 1 | 1 | 4 |  |",
 		"| **lost** | 0 | 0 | 0 |  |",
 		"| `TestKill` | 4.4.0 | 1 |  | 20 | 100,000 | 0 | 0 | 0 | 0 | 0 | 7 | median 5 ms |",
-		"| `TestFaults` | kfake |  | 100 |  | 1,100 | 0 | 0 | 0 | 0 | 0 | 8 | 2 runs |",
+		"| `TestFaults` | kfake |  | 100 |  | 1,100 | 0 | 0 | 0 | 0 | 0 | 8 |  |",
+		"| 2 other tests | kfake | 3 |  |  | 7 | 0 | 0 | 0 | 0 | 0 |  |  |",
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %q in\n%s", want, text)
@@ -81,7 +85,7 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, err := Read(path)
-	if err != nil || len(left) != 3 || left[0] != sampleResults()[3] {
+	if err != nil || len(left) != 5 || left[0] != sampleResults()[3] {
 		t.Errorf("left %+v, %v", left, err)
 	}
 	if err := os.WriteFile(path, []byte("{}\nnot JSON\n"), 0o600); err != nil {
