@@ -26,7 +26,7 @@ func TestCommand(t *testing.T) {
 	if _, err := command("write"); err == nil || !strings.Contains(err.Error(), "no results") {
 		t.Errorf("nothing to write: %v", err)
 	}
-	record := `echo "{\"test\":\"TestX\",\"broker\":\"kfake\",\"records\":5,\"part\":\"$` + proof.PartVariable + `\"}" >> "$` + proof.ResultsVariable + `"; echo said`
+	record := `echo "{\"test\":\"TestX\",\"broker\":\"kfake\",\"records\":5,\"rows\":1,\"part\":\"$` + proof.PartVariable + `\"}" >> "$` + proof.ResultsVariable + `"; echo said`
 	for range 2 { // a part that is run again replaces its results
 		if out, err := command("run", "fake", "--", "sh", "-c", record); err != nil || out != "said\n" {
 			t.Fatalf("%q, %v", out, err)
