@@ -124,7 +124,7 @@ proof-e2e: ## one part: the binary on real Kafka, about an hour
 proof-cluster: ## one part: faults of a cluster of three brokers; Linux, as root
 	$(PROOF) run cluster -- $(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) ./test/cluster -args -long
 proof-fake: ## one part: every fault in virtual time, on kfake
-	$(PROOF) run fake -- $(GO) test -count=1 -timeout 30m $(TESTFLAGS) ./bridge ./txn
+	$(PROOF) run fake -- sh -c '$(GO) test -count=1 -timeout 60m $(TESTFLAGS) ./bridge -args -long && $(GO) test -count=1 -timeout 30m $(TESTFLAGS) ./txn'
 proof-soak: ## one part: all faults at random (PROOF_SOAK=10m)
 	$(PROOF) run soak -- $(MAKE) --no-print-directory soak SOAK_TIME=$(PROOF_SOAK)
 proof-model: ## one part: the model

@@ -66,7 +66,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O16", Where: "IBM/sarama #2859, #2915; apache/kafka #3377, #18810", Fault: "transactions that follow each other closely meet CONCURRENT_TRANSACTIONS; retries run out",
-		Tests: []string{"bridge.TestConcurrentTransactions", "bridge.TestFaults", "e2e.TestProducerEpochsUsedUp"},
+		Tests: []string{"bridge.TestConcurrentTransactions", "bridge.TestMatrix/ConcurrentTransactions", "e2e.TestProducerEpochsUsedUp"},
 	},
 	{
 		ID: "O17", Where: "corda/corda-runtime-os #2418; UltimateSoftware/surge #9; apache/kafka #8549, #9700", Fault: "the broker's own time-out is taken for another instance, or another instance for a time-out",
@@ -74,11 +74,11 @@ var reports = []Case{
 	},
 	{
 		ID: "O18", Where: "apache/kafka #7748", Fault: "UNKNOWN_PRODUCER_ID or OUT_OF_ORDER_SEQUENCE ends workers after hours",
-		Tests: []string{"bridge.TestFaults/OutOfOrderSequenceNumber", "bridge.TestFaults/UnknownProducerID"},
+		Tests: []string{"bridge.TestMatrix/OutOfOrderSequenceNumber", "bridge.TestMatrix/UnknownProducerID"},
 	},
 	{
 		ID: "O19", Where: "twmb/franz-go v1.21.4; streamnative/kop #1424", Fault: "EndTxn answered with an unknown error is taken for committed",
-		Tests: []string{"e2e.TestLostAnswers", "bridge.TestFaults/EndTxn", "txn.TestOutcomes"},
+		Tests: []string{"e2e.TestLostAnswers", "bridge.TestMatrix/end txn", "txn.TestOutcomes"},
 	},
 	{
 		ID: "O20", Where: "twmb/franz-go #1534", Fault: "an abort while the transaction before is still being finished ends the producer",
@@ -106,7 +106,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O26", Where: "twmb/franz-go #1484", Fault: "a record counts as written that is not, after a delivery time-out or a cancelled context",
-		Tests: []string{"bridge.TestFaults/Produce", "txn.TestFailedRecord", "txn.TestCloseWithRecordsOutstanding"},
+		Tests: []string{"bridge.TestMatrix/produce", "txn.TestFailedRecord", "txn.TestCloseWithRecordsOutstanding"},
 	},
 	{
 		ID: "O27", Where: "apache/kafka #21506, #8239", Fault: "the producer epoch is used up by frequent short transactions",

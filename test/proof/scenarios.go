@@ -36,7 +36,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S09", Fault: "EndTxn is applied and answered UNKNOWN_SERVER_ERROR: no duplicate",
-		Tests: []string{"e2e.TestLostAnswers", "txn.TestOutcomes"},
+		Tests: []string{"e2e.TestLostAnswers", "bridge.TestMatrix/end txn", "txn.TestOutcomes"},
 	},
 	{
 		ID: "S10", Fault: "a late copy of EndTxn or TxnOffsetCommit of an earlier epoch arrives: refused, or without effect, under transaction.version 2 and below it",
@@ -191,7 +191,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S46", Fault: "the broker has forgotten the transactional id (INVALID_PRODUCER_ID_MAPPING): in doubt, and it goes on",
-		Tests: []string{"bridge.TestRecoveryRefused/InvalidProducerIDMapping", "txn.TestOutcomes"},
+		Tests: []string{"bridge.TestMatrix/InvalidProducerIDMapping", "bridge.TestRecoveryRefused/InvalidProducerIDMapping"},
 	},
 	{
 		ID: "S47", Fault: "producer epochs are used up (32,767): a new producer id is taken up in the middle of the run",
