@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eosbridge/eosbridge/test/kafka"
@@ -69,6 +70,22 @@ func (k wireKind) at(place crashPlace) bool {
 	return k.place == "" || k.place == place.name || k.place == place.protocol
 }
 
+// tried says whether faults at it are tried there: KIP-848 changes what the group
+// is asked, and the full size goes through that.
+func (k wireKind) tried(place crashPlace) bool {
+	if !k.at(place) || !*long && !k.small {
+		return false
+	}
+	switch k.key {
+	case kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe, kmsg.LeaveGroup, kmsg.OffsetFetch, kmsg.OffsetCommit, kmsg.TxnOffsetCommit:
+		return true
+	}
+	return place.protocol == "classic"
+}
+
+// started says that a process is started for each time that it suffers.
+func (k wireKind) started() bool { return k.scene != running && k.scene != idle }
+
 // decisive says that an error in the answer of the request, too, is tried.
 func (k wireKind) decisive() bool {
 	return k.key == kmsg.Produce || k.key == kmsg.TxnOffsetCommit || k.key == kmsg.EndTxn
@@ -84,9 +101,6 @@ func (k wireKind) quick() []Fault {
 }
 
 func (k wireKind) slow() []Fault {
-	if !*long && k.key == kmsg.AddOffsetsToTxn {
-		return nil
-	}
 	switch {
 	case *long:
 		return []Fault{Swallow, Hold, HushRequests, HushAnswers}
@@ -168,27 +182,13 @@ func TestLostAnswers(t *testing.T) {
 				t.Logf("%d rows, %d records, %v", w.rows.Load(), w.records.Load(), time.Since(since).Round(time.Millisecond))
 			})
 			for _, kind := range wireKinds {
-				if !kind.at(place) || !*long && !kind.small {
+				if !kind.tried(place) {
 					continue
 				}
-				groups := [][]Fault{kind.quick()}
-				if kind.scene == first {
-					groups = nil
-					for _, fault := range kind.quick() {
-						groups = append(groups, []Fault{fault})
-					}
-				}
-				for _, fault := range kind.slow() {
-					groups = append(groups, []Fault{fault})
-				}
-				for _, faults := range groups {
-					name := kind.key.Name()
-					if len(faults) == 1 {
-						name += " " + faults[0].String()
-					}
-					t.Run(name, func(t *testing.T) {
+				for _, run := range kind.runs() {
+					t.Run(run.name, func(t *testing.T) {
 						t.Parallel()
-						w.strike(t, c, kind, faults)
+						w.strike(t, c, kind, run)
 					})
 				}
 			}
@@ -196,8 +196,43 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// strike does the faults to one pipeline, one after the other.
-func (w *wired) strike(t *testing.T, c *kafka.Cluster, kind wireKind, faults []Fault) {
+// wireRun is what one pipeline suffers.
+type wireRun struct {
+	name     string
+	faults   []Fault // one after the other
+	lateness time.Duration
+	again    bool // each also repeatedly
+	short    bool // the time-outs of transaction and session are
+}
+
+// runs are those of one kind of request: the quick faults share a pipeline, where
+// there is a second time.
+func (k wireKind) runs() []wireRun {
+	var all []wireRun
+	if k.scene == first {
+		for _, fault := range k.quick() {
+			all = append(all, wireRun{name: k.key.Name() + " " + fault.String(), faults: []Fault{fault}})
+		}
+	} else {
+		all = append(all, wireRun{name: k.key.Name(), faults: k.quick(), again: true, short: k.scene == starting})
+	}
+	for _, fault := range k.slow() {
+		all = append(all, wireRun{
+			name: k.key.Name() + " " + fault.String(), faults: []Fault{fault}, lateness: k.lateness(),
+			again: *long && k.decisive(), short: k.scene == starting,
+		})
+		if *long && k.decisive() && (fault == HushRequests || fault == HushAnswers) {
+			// The broker ends the transaction by itself, at a round that it makes every 10 s.
+			all = append(all, wireRun{
+				name: k.key.Name() + " " + fault.String() + " for long", faults: []Fault{fault}, lateness: 18 * time.Second, short: true,
+			})
+		}
+	}
+	return all
+}
+
+// strike does the faults to one pipeline.
+func (w *wired) strike(t *testing.T, c *kafka.Cluster, kind wireKind, run wireRun) {
 	t.Helper()
 	proxy, err := StartProxy(c.Bootstrap())
 	if err != nil {
@@ -212,11 +247,12 @@ func (w *wired) strike(t *testing.T, c *kafka.Cluster, kind wireKind, faults []F
 	switch kind.scene {
 	case idle:
 		p.form, p.settings["BRIDGE_TRANSFORM"] = keepLittle, "filter_header(keep=yes)"
-	case starting, stopping, sweeping:
-		// An answer to JoinGroup may take the rebalance's time.
-		for name, value := range shortSessions {
-			p.settings[name] = value
-		}
+	case sweeping:
+		p.settings["BRIDGE_EPOCH_TIMEOUT"] = "2s" // a transaction twice as old is swept
+	}
+	if run.short { // an answer to JoinGroup may take the rebalance's time
+		p.settings["BRIDGE_EPOCH_TIMEOUT"], p.settings["BRIDGE_TXN_TIMEOUT"] = "2s", "6s"
+		p.settings["BRIDGE_SESSION_TIMEOUT"], p.settings["BRIDGE_REBALANCE_TIMEOUT"] = "8s", "10s"
 	}
 	r := &wireRig{rig: newRig(t, c, p), proxy: proxy, kind: kind}
 	stopWatch := r.watched(t)
@@ -225,20 +261,17 @@ func (w *wired) strike(t *testing.T, c *kafka.Cluster, kind wireKind, faults []F
 		r.process = r.start(t, "a")
 		awaitCommit(t, r.process, 0)
 	}
-	for _, fault := range faults {
-		r.lose(t, Rule{Key: kind.key, Fault: fault, Every: 1, Times: 1, For: kind.lateness()})
+	for _, fault := range run.faults {
+		r.lose(t, Rule{Key: kind.key, Fault: fault, Every: 1, Times: 1, For: run.lateness})
 		w.rows.Add(1)
-		if kind.scene == first || !*long && slices.Contains(kind.slow(), fault) {
-			continue // there is no second first time; and seconds each
+		if run.again {
+			again := Rule{Key: kind.key, Fault: fault, Every: 2, Times: size(3, 8), For: run.lateness}
+			if kind.started() || run.lateness > 0 {
+				again.Every, again.Times = 1, 3
+			}
+			r.lose(t, again)
+			w.rows.Add(1)
 		}
-		again := Rule{Key: kind.key, Fault: fault, Every: 2, Times: size(3, 8), For: kind.lateness()}
-		if kind.scene != running && kind.scene != idle {
-			again.Every, again.Times = 1, 3 // of one start
-		} else if slices.Contains(kind.slow(), fault) {
-			again.Times = 3
-		}
-		r.lose(t, again)
-		w.rows.Add(1)
 	}
 	feed.finish(t)
 	r.settle(t)
@@ -261,30 +294,26 @@ type wireRig struct {
 // lose lets the rule strike as often as it may, and waits for a commit after it.
 func (r *wireRig) lose(t *testing.T, rule Rule) {
 	t.Helper()
-	mark := 0
-	switch r.kind.scene {
-	case running, idle:
-		mark = r.process.Log.Len()
-		r.proxy.Set(&rule)
-	case starting:
-		kill(t, r.process)
-		r.kills++
-		r.proxy.Set(&rule)
-		r.process = r.start(t, "a")
-	case stopping:
-		r.proxy.Set(&rule)
-		stop(t, r.process)
-		r.process = r.start(t, "a")
-	case first:
-		r.proxy.Set(&rule)
-		r.process = r.start(t, "a")
-	case sweeping:
-		r.leaveOpen(t)
-		r.proxy.Set(&rule)
-		r.process = r.start(t, "a")
+	if r.kind.scene == starting {
+		r.end(t) // what it sends while it runs is spared
 	}
-	eventually(t, "a fault at "+rule.Key.Name(), func() bool { return r.proxy.Hits() >= rule.Times || !r.process.Alive() })
-	if r.kind.scene == running || r.kind.scene == idle {
+	r.proxy.Set(&rule)
+	for range rule.Times {
+		r.send(t)
+		eventually(t, "a fault at "+rule.Key.Name(), func() bool {
+			// A start sends some requests once: if it has come through, another one follows.
+			through := r.kind.started() && r.process.Log.Count(StepCommitted) >= 10
+			return r.proxy.Hits() >= rule.Times || !r.process.Alive() || through
+		})
+		if r.proxy.Hits() >= rule.Times {
+			break
+		}
+	}
+	if hits := r.proxy.Hits(); hits < rule.Times {
+		t.Fatalf("%s, %s: %d faults, want %d", rule.Key.Name(), rule.Fault, hits, rule.Times)
+	}
+	mark := 0
+	if !r.kind.started() {
 		mark = r.process.Log.Len()
 	}
 	r.proxy.Set(nil)
@@ -293,12 +322,64 @@ func (r *wireRig) lose(t *testing.T, rule Rule) {
 	}
 }
 
-// leaveOpen ends the process, and leaves behind the open transaction of another
-// one, with positions in it, whose partitions it then takes over.
+// send makes the bridge send the request.
+func (r *wireRig) send(t *testing.T) {
+	t.Helper()
+	switch r.kind.scene {
+	case running, idle:
+		return
+	case starting:
+		r.end(t)
+	case stopping:
+		stop(t, r.process)
+	case sweeping:
+		stop(t, r.process)
+		r.leaveOpen(t)
+	case first: // nothing was before
+	}
+	r.process = r.start(t, "a")
+}
+
+// end kills the process, if it is there.
+func (r *wireRig) end(t *testing.T) {
+	t.Helper()
+	if r.process.Alive() {
+		kill(t, r.process)
+		r.kills++
+	}
+}
+
+// leaveOpen leaves the open transaction of a member behind that is removed from
+// the group: whoever gets its partitions has to wait for their positions, and ends
+// the transaction when nobody else does.
 func (r *wireRig) leaveOpen(t *testing.T) {
 	t.Helper()
-	stop(t, r.process)
 	dead := &crashRig{rig: r.rig}
 	dead.dieAs(t, "b", "commit: EndTxn ready", 2, nil)
 	r.kills++
+	left, err := r.adm.LeaveGroup(within(t, patience), kadm.LeaveGroup(r.group).InstanceIDs("b").Reason("removed by a test"))
+	if err == nil {
+		err = left.Error()
+	}
+	if err != nil {
+		t.Fatalf("remove the member: %v", err)
+	}
+}
+
+// TestRequestWithoutRow: a kind of request that is not in the table is told, and
+// one that is there but is not sent at that place.
+func TestRequestWithoutRow(t *testing.T) {
+	w := &wired{place: crashPlaces[0], seen: make(map[int16]bool)}
+	for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.JoinGroup} {
+		w.tap(Passing{Key: key.Int16()})
+	}
+	if names := w.unknown(); names != nil {
+		t.Errorf("unknown %q", names)
+	}
+	for _, key := range []kmsg.Key{kmsg.CreateTopics, kmsg.AddOffsetsToTxn} {
+		w.tap(Passing{Key: key.Int16()})
+	}
+	if names := w.unknown(); !slices.Equal(names, []string{"AddOffsetsToTxn", "CreateTopics"}) {
+		t.Errorf("unknown %q", names)
+	}
 }
