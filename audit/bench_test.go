@@ -3,9 +3,14 @@ package audit
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"runtime"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/offsets"
@@ -53,6 +58,17 @@ func endless(n int) func(int64) pull {
 	}
 }
 
+// heap reports what is alive at the end, so that -benchtime 100000000x shows whether memory grows with the records.
+func heap(b *testing.B, alive ...any) {
+	b.Helper()
+	b.StopTimer()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MiB-alive")
+	runtime.KeepAlive(alive)
+}
+
 // BenchmarkMerge compares a partition with its copy; one operation is one record on both sides.
 func BenchmarkMerge(b *testing.B) {
 	s := &source{side: newSide(offsets.TopicPartition{}), open: endless(b.N)}
@@ -63,6 +79,7 @@ func BenchmarkMerge(b *testing.B) {
 	if err := m.run(b.Context()); err != nil || len(m.book.counts) > 0 {
 		b.Fatal(err, m.book.counts)
 	}
+	heap(b, m)
 }
 
 // BenchmarkOrigins does the same by provenance headers.
@@ -85,4 +102,45 @@ func BenchmarkOrigins(b *testing.B) {
 	if err := o.run(b.Context()); err != nil || len(o.book.counts) > 0 {
 		b.Fatal(err, o.book.counts)
 	}
+	heap(b, o)
+}
+
+// BenchmarkRun audits partitions of an embedded broker (kfake), whose own work is in the figure, too.
+func BenchmarkRun(b *testing.B) {
+	const records = 200_000
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "in", "out"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.Close()
+	value, at := bytes.Repeat([]byte("x"), 100), offsets.Positions{}
+	for p := range int32(2) {
+		for i := range records / 2 {
+			for _, topic := range []string{"in", "out"} {
+				cl.Produce(b.Context(), &kgo.Record{Topic: topic, Partition: p, Key: fmt.Append(nil, i), Value: value, Timestamp: time.UnixMilli(int64(i))}, nil)
+			}
+		}
+		at[offsets.TopicPartition{Topic: "in", Partition: p}] = offsets.Position{Offset: records / 2, LeaderEpoch: -1}
+	}
+	if err := cl.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if err := offsets.CommitEmptyGroup(b.Context(), kadm.NewClient(cl), "g", at); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := Run(b.Context(), Options{
+			Group: "g", Inputs: []string{"in"}, Output: "out", Identity: true, Parallel: 2, Client: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)},
+		})
+		if err != nil || r.Verdict != Pass {
+			b.Fatal(err, r)
+		}
+	}
+	b.ReportMetric(float64(records*b.N)/b.Elapsed().Seconds(), "records/s")
 }

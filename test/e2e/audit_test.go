@@ -62,7 +62,7 @@ func (r *rig) audits(t *testing.T) (stopAudits func() int) {
 	go func() { // ends with the function that is answered, or with the test
 		n := 0
 		for ctx.Err() == nil {
-			status, report, err := audited(ctx, t, r.environ("audit", nil))
+			status, report, err := audited(ctx, t, r.environ("audit", nil), "--wait", "10m")
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
