@@ -10,7 +10,7 @@ KAFKA_VERSION  ?= 4.4.0
 KAFKA_NODES    ?= 1
 KAFKA_VERSIONS := 4.4.0 3.9.1
 
-DEBIAN_PACKAGES := iproute2 iptables mount
+DEBIAN_PACKAGES := iproute2 iptables kcat mount
 
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 COMMIT  := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
@@ -153,7 +153,7 @@ setup: ## fetch modules and Kafka's jars, build the linter: all at once
 	@$(MAKE) --no-print-directory -j4 setup-debian setup-modules setup-kafka setup-lint
 
 .PHONY: setup-debian setup-modules setup-kafka setup-lint
-# Tools of tests only: network namespaces and mounts. Nothing happens where all are there, or without root and apt.
+# Tools of tests only: network namespaces, mounts, a second client. Nothing happens where all are there, or without root and apt.
 setup-debian:
 	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
 	if [ -z "$$missing" ]; then :; \
