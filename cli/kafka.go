@@ -57,17 +57,28 @@ func consumerOptions(cfg *config.Config) []kgo.Opt {
 	return []kgo.Opt{kgo.Rack(cfg.Kafka.Rack)}
 }
 
-// saslMechanism returns how to authenticate. Tokens and keys that come from files or a token endpoint are asked for
-// at every authentication.
+// scramLogin returns who we are, as it is at each authentication.
+func scramLogin(cfg *config.Config) func(context.Context) (scram.Auth, error) {
+	return func(context.Context) (scram.Auth, error) {
+		password, err := cfg.Password()
+		return scram.Auth{User: cfg.Kafka.SASLUsername, Pass: password.Reveal()}, err
+	}
+}
+
+// saslMechanism returns how to authenticate. Passwords, tokens and keys that come from files or a token endpoint are
+// asked for at every authentication.
 func saslMechanism(cfg *config.Config) (sasl.Mechanism, error) {
 	k := &cfg.Kafka
 	switch k.SASLMechanism {
 	case config.MechanismPlain:
-		return plain.Auth{User: k.SASLUsername, Pass: k.SASLPassword.Reveal()}.AsMechanism(), nil
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			password, err := cfg.Password()
+			return plain.Auth{User: k.SASLUsername, Pass: password.Reveal()}, err
+		}), nil
 	case config.MechanismScramSHA256:
-		return scram.Auth{User: k.SASLUsername, Pass: k.SASLPassword.Reveal()}.AsSha256Mechanism(), nil
+		return scram.Sha256(scramLogin(cfg)), nil
 	case config.MechanismScramSHA512:
-		return scram.Auth{User: k.SASLUsername, Pass: k.SASLPassword.Reveal()}.AsSha512Mechanism(), nil
+		return scram.Sha512(scramLogin(cfg)), nil
 	case config.MechanismOAuthBearer:
 		token := newTokenEndpoint(k).token
 		if k.OAuthTokenFile != "" {

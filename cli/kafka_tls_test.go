@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/eosbridge/eosbridge/config"
 )
 
@@ -64,10 +66,16 @@ func pemText(kind string, der []byte) string {
 // sign writes a certificate and its key into dir, for a server at 127.0.0.1 and the given host, or for a client.
 func (a *authority) sign(dir, name string) (certFile, keyFile string) {
 	a.t.Helper()
+	return a.signUntil(dir, name, time.Now().Add(time.Hour))
+}
+
+// signUntil is sign for a certificate that ends at a time.
+func (a *authority) signUntil(dir, name string, end time.Time) (certFile, keyFile string) {
+	a.t.Helper()
 	key := newKey(a.t)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, a.cert, key.Public(), a.key)
@@ -186,6 +194,23 @@ func TestTLSRefusesOldVersions(t *testing.T) {
 	address, _ := serve(t, old)
 	if err := connect(t, dialer(t, config.Kafka{TLSCAFile: ca.file}, nil), address); err == nil || !strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("TLS 1.1: %v", err)
+	}
+}
+
+// TestTLSOwnCertificateExpired: the error says so.
+func TestTLSOwnCertificateExpired(t *testing.T) {
+	ca := newAuthority(t, "ours")
+	mutual := ca.server()
+	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+	mutual.ClientCAs.AddCert(ca.cert)
+	cert, key := ca.signUntil(t.TempDir(), "eosbridge", time.Now().Add(-time.Minute))
+	err := ping(t, slog.New(slog.DiscardHandler), map[string]string{
+		"KAFKA_BOOTSTRAP_SERVERS": cluster(t, kfake.TLS(mutual)), "KAFKA_SECURITY_PROTOCOL": "SSL",
+		"KAFKA_TLS_CA_FILE": ca.file, "KAFKA_TLS_CERT_FILE": cert, "KAFKA_TLS_KEY_FILE": key,
+		"BRIDGE_INPUT_TOPICS": "in", "BRIDGE_OUTPUT_TOPIC": "orders", "BRIDGE_GROUP_ID": "g",
+	})
+	if err == nil || !strings.Contains(err.Error(), "expired certificate") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -21,7 +21,7 @@ type Kafka struct {
 	SecurityProtocol string `env:"SECURITY_PROTOCOL" envDefault:"PLAINTEXT" oneof:"PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL" section:"Kafka security" doc:"As in Kafka's own clients: TLS with 'SSL' and 'SASL_SSL', authentication by SASL with 'SASL_PLAINTEXT' and 'SASL_SSL'."`
 	SASLMechanism    string `env:"SASL_MECHANISM" oneof:"PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER|AWS_MSK_IAM" doc:"How to authenticate. Needed with 'SASL_PLAINTEXT' and 'SASL_SSL'."`
 	SASLUsername     string `env:"SASL_USERNAME" doc:"User of 'PLAIN' and 'SCRAM-SHA-*'."`
-	SASLPassword     Secret `env:"SASL_PASSWORD" doc:"Password of 'PLAIN' and 'SCRAM-SHA-*'."`
+	SASLPassword     Secret `env:"SASL_PASSWORD" doc:"Password of 'PLAIN' and 'SCRAM-SHA-*'. A file with it is read again at every authentication: replacing it needs no restart."`
 	// SASLAllowPlaintext permits mechanisms that show the credentials to the network on a connection without TLS.
 	SASLAllowPlaintext bool `env:"SASL_ALLOW_PLAINTEXT" envDefault:"false" doc:"Permits 'PLAIN', 'OAUTHBEARER' and 'AWS_MSK_IAM' without TLS, and a token endpoint without TLS: anyone on the network path can then read the credentials."`
 

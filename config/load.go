@@ -90,7 +90,7 @@ func secretText(environ map[string]string, name string, r *report) (text, origin
 		r.bad[name] = true
 		return "", ""
 	}
-	return text, "file:" + path
+	return text, originFile + path
 }
 
 func readSecret(path string) (string, error) {

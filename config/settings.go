@@ -28,6 +28,23 @@ func (c *Config) Settings() []Setting {
 	return list
 }
 
+// Password returns KAFKA_SASL_PASSWORD as it is now: if it came from a file, the file is read again, so that whoever
+// rotates the password only replaces the file. The error names the file.
+func (c *Config) Password() (Secret, error) {
+	for _, s := range c.settings {
+		path, fromFile := strings.CutPrefix(s.Origin, originFile)
+		if s.Name != "KAFKA_SASL_PASSWORD" || !fromFile {
+			continue
+		}
+		text, err := readSecret(path)
+		if err != nil {
+			return "", fmt.Errorf("KAFKA_SASL_PASSWORD%s: %w", fileSuffix, err)
+		}
+		return Secret(text), nil
+	}
+	return c.Kafka.SASLPassword, nil
+}
+
 // IsSet says whether a variable was given a value, as opposed to having its default.
 func (c *Config) IsSet(name string) bool {
 	for _, s := range c.settings {
@@ -38,7 +55,10 @@ func (c *Config) IsSet(name string) bool {
 	return false
 }
 
-const originDefault = "default"
+const (
+	originDefault = "default"
+	originFile    = "file:" // and the path
+)
 
 func (c *Config) describe(values, origins map[string]string) []Setting {
 	list := make([]Setting, 0, len(values))

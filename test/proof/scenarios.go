@@ -169,8 +169,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S41", Fault: "a password is rotated; a client certificate is renewed on disk, or has expired",
-		Tests: []string{"cli.TestTLSFilesAreReadAgain", "cli.TestTokenFile", "cli.TestAWSCredentials", "cli.TestConnect"},
-		Lacks: "a new SASL password without a restart: it is read at the start",
+		Tests: []string{"cli.TestPasswordIsReadAgain", "cli.TestTLSFilesAreReadAgain", "cli.TestTokenFile", "cli.TestAWSCredentials", "cli.TestTLSOwnCertificateExpired"},
 	},
 	{
 		ID: "S42", Fault: "the wall clock jumps by an hour: epochs and time-outs follow the monotonic clock",
@@ -178,8 +177,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S43", Fault: "a backlog of large records: memory stays within its limit; an OOM kill is like S02",
-		Tests:  []string{"bridge.TestStuckOutput", "bridge.TestMemoryShares", "bridge.TestBudgetOfFiltered", "bridge.TestTransformSlowerThanTheInput"},
-		Untold: "the process's memory as the kernel counts it is measured by make bench and not asserted",
+		Tests: []string{"e2e.TestMemoryLimit", "bridge.TestStuckOutput", "bridge.TestMemoryShares", "bridge.TestBudgetOfFiltered", "bridge.TestTransformSlowerThanTheInput"},
 	},
 	{
 		ID: "S44", Fault: "one partition is slow: epochs end within their time-out, the others are not starved, and what waits is bounded",
