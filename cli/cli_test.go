@@ -270,7 +270,7 @@ func TestCommandsAreDistinct(t *testing.T) {
 		}
 		names[cmd.name] = true
 	}
-	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, []string{"config", "demo", "run", "transform", "version"}) {
+	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, []string{"audit", "config", "demo", "run", "transform", "version"}) {
 		t.Errorf("commands %v", got)
 	}
 }
