@@ -71,6 +71,9 @@
 //	                                                                   the positions tell which
 //	EndTxn(n) answered             n committed                         reads from the positions after n
 //
+// Package internal/crashpoint has a name for each of these points and for those between them and during a start;
+// test/e2e dies at every one.
+//
 // # Errors
 //
 // Three classes and the fatal one decide everything (errors.go). ErrAborted and ErrInDoubt take the same path, a

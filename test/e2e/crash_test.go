@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -197,7 +198,7 @@ func (r *crashRig) comeBack(t *testing.T, from string) {
 	r.die(t, points[r.turn%len(points)], 1, nil)
 	r.die(t, points[(r.turn+1+r.turn/len(points))%len(points)], 1, nil)
 	r.turn++
-	if *long || from[:4] == "reco" {
+	if *long || strings.HasPrefix(from, "recovery: ") {
 		p := r.start(t, "a")
 		awaitCommit(t, p, 0)
 		kill(t, p)
@@ -231,6 +232,13 @@ func failEpoch(t *testing.T, r *crashRig, p *Process, point string) {
 		t.Fatalf("no fault leads to %q", point)
 	}
 	r.proxy.Set(&rule)
+}
+
+// failOnce makes an epoch of a process in doubt, so that the process recovers again.
+func failOnce(t *testing.T, r *crashRig, p *Process, _ string) {
+	t.Helper()
+	committedOrDead(t, p)
+	r.proxy.Set(&Rule{Key: kmsg.EndTxn, Fault: UnknownError, Every: 1, Times: 1})
 }
 
 // terminate asks a process to stop in the middle of an epoch.
