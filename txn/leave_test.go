@@ -88,6 +88,29 @@ func TestLeaveClassic(t *testing.T) {
 	})
 }
 
+// TestLeaveOldBroker: a membership that has expired must not keep us from starting again on brokers that do not know
+// the request about KIP-848 groups, as before Kafka 3.7.
+func TestLeaveOldBroker(t *testing.T) {
+	name := Name{Group: group, Instance: "me"}
+	t.Run("expired", func(t *testing.T) {
+		b := newOldBed(t)
+		me := b.join("me", "")
+		b.expectLeave(name, me.MemberID, OwnershipOurs)
+		b.expectLeave(name, me.MemberID, OwnershipGone) // the group is there, and empty
+	})
+	t.Run("no such group", func(t *testing.T) {
+		b := newOldBed(t)
+		b.answerLeave(kerr.UnknownMemberID.Code)
+		b.expectLeave(name, "member", OwnershipGone)
+	})
+	t.Run("a newcomer has it", func(t *testing.T) {
+		b := newOldBed(t)
+		b.join("me", "")
+		b.answerLeave(kerr.UnknownMemberID.Code)
+		b.expectLeave(name, "our last member id", OwnershipLost)
+	})
+}
+
 func TestLeaveConsumer(t *testing.T) {
 	name := Name{Group: group, Instance: "me"}
 	t.Run("ours", func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // liveInstances gives the member ids of the group's static members by instance id. It asks both group protocols, for no answer of one
@@ -34,6 +35,9 @@ func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[str
 	}
 
 	consumer, err := adm.DescribeConsumerGroups(ctx, group)
+	if err != nil && !knowsConsumerGroups(ctx, adm) {
+		consumer, err = nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("members of group %q, as a consumer group (KIP-848): %w", group, err)
 	}
@@ -52,4 +56,19 @@ func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[str
 		return nil, fmt.Errorf("members of group %q: %w", group, kerr.GroupIDNotFound)
 	}
 	return alive, nil
+}
+
+// knowsConsumerGroups reports whether any broker knows the request about KIP-848 groups; before Kafka 3.7 none does,
+// and the client refuses to send it. In doubt they do.
+func knowsConsumerGroups(ctx context.Context, adm *kadm.Client) bool {
+	all, err := adm.ApiVersions(ctx)
+	if err != nil {
+		return true
+	}
+	for _, b := range all {
+		if _, ok := b.KeyMaxVersion(int16(kmsg.ConsumerGroupDescribe)); ok || b.Err != nil {
+			return true
+		}
+	}
+	return false
 }
