@@ -190,9 +190,8 @@ var reports = []Case{
 		Tests: []string{"bridge.TestOneOutputPartitionRefuses", "bridge.TestOrderAcrossEpochs", "e2e.TestKillOrder"},
 	},
 	{
-		ID: "O47", Where: "j3-signalroom/apache_flink_kickstarter #750, #779", Fault: "two pipelines with one identity, or with overlapping prefixes, fence each other",
-		Tests:  []string{"txn.TestParseID", "txn.TestSweepLeavesTheLiving", "bridge.TestNameTaken"},
-		Untold: "one process is one pipeline, so two cannot be compared at the start: of two with one name the newer works on and the other ends with status 75",
+		ID: "O47", Where: "j3-signalroom/apache_flink_kickstarter #750, #779", Fault: "two pipelines with one identity, or with overlapping prefixes, fence each other: of two with one name the newer works on and the other ends with status 75; prefixes that only begin alike are strangers",
+		Tests: []string{"e2e.TestTwoOfOneName", "bridge.TestNameTaken", "txn.TestParseID", "bridge.TestSweep"},
 	},
 	{
 		ID: "O48", Where: "strimzi/strimzi-kafka-operator #3375", Fault: "the target cluster was rebuilt, the position survived, and nothing is copied",
