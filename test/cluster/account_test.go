@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/eosbridge/eosbridge/test/e2e"
 	"github.com/eosbridge/eosbridge/test/oracle"
 	"github.com/eosbridge/eosbridge/test/proof"
@@ -137,10 +139,16 @@ func longestGap(until time.Time, logs ...[]e2e.Event) time.Duration {
 	}
 }
 
+// metadata is what the cluster says now. The client would repeat what it heard a
+// few seconds ago, save when it is asked for authorized operations, too.
+func (r *rig) metadata(ctx context.Context, topics ...string) (kadm.Metadata, error) {
+	return r.adm.Metadata(kadm.WithAuthorizedOps(ctx), topics...)
+}
+
 // inSync is nil when every partition of the cluster has a leader and all its
 // replicas.
 func (r *rig) inSync(ctx context.Context) error {
-	meta, err := r.adm.Metadata(ctx)
+	meta, err := r.metadata(ctx)
 	if err != nil {
 		return err
 	}

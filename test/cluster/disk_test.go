@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/eosbridge/eosbridge/test/kafka"
 )
@@ -40,6 +42,9 @@ func TestClusterDiskFull(t *testing.T) {
 			if err := full.Fill(); err != nil {
 				t.Fatal(err)
 			}
+			eventually(t, "the disk offline", func(ctx context.Context) error {
+				return r.diskOffline(ctx, full, node)
+			})
 			eventually(t, "another leader", func(ctx context.Context) error {
 				return r.ledElsewhere(ctx, r.out, 0, node)
 			})
@@ -91,8 +96,22 @@ func (r *rig) volumeOf(t *testing.T, volumes []*Volume, node *kafka.Node, topic 
 	return nil
 }
 
+// diskOffline is nil when the node says that it cannot use the volume any more.
+func (r *rig) diskOffline(ctx context.Context, full *Volume, node *kafka.Node) error {
+	dirs, err := r.adm.DescribeBrokerLogDirs(ctx, int32(node.ID()), nil)
+	if err != nil {
+		return err
+	}
+	for dir, at := range dirs {
+		if filepath.Clean(dir) == full.Dir() && errors.Is(at.Err, kerr.KafkaStorageError) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is online", full.Dir())
+}
+
 func (r *rig) ledElsewhere(ctx context.Context, topic string, partition int32, node *kafka.Node) error {
-	meta, err := r.adm.Metadata(ctx, topic)
+	meta, err := r.metadata(ctx, topic)
 	if err != nil {
 		return err
 	}

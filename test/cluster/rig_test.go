@@ -85,13 +85,12 @@ func newRig(t *testing.T, c *kafka.Cluster, p plan) (*rig, *life) {
 	}
 	form := oracle.NewForm(100, 500)
 	r.during = oracle.NewChecker(form, r.input, oracle.Preserve)
-	follower, err := oracle.Follow(t.Context(),
-		oracle.Following{Brokers: r.brokers(), Outputs: []string{r.out}, Group: r.group}, r.during)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.follower = follower
-	t.Cleanup(follower.Close)
+	eventually(t, "an end of the positions to follow from", func(context.Context) (err error) { // not while its leader is new
+		following := oracle.Following{Brokers: r.brokers(), Outputs: []string{r.out}, Group: r.group}
+		r.follower, err = oracle.Follow(t.Context(), following, r.during)
+		return err
+	})
+	t.Cleanup(r.follower.Close)
 	reader, err := oracle.Read(t.Context(), r.reading(), r.during)
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func (r *rig) leader(t *testing.T, topic string, spare ...*kafka.Node) *kafka.No
 	t.Helper()
 	var found *kafka.Node
 	eventually(t, "leaders of "+topic, func(ctx context.Context) error {
-		meta, err := r.adm.Metadata(ctx, topic)
+		meta, err := r.metadata(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (r *rig) lead(t *testing.T, topic string, node *kafka.Node) {
 func (r *rig) assign(t *testing.T, topic string, replicas func(partition int32) []int32) {
 	t.Helper()
 	eventually(t, "assignment of "+topic, func(ctx context.Context) error {
-		meta, err := r.adm.Metadata(ctx, topic)
+		meta, err := r.metadata(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (r *rig) assign(t *testing.T, topic string, replicas func(partition int32) 
 		return answers.Error()
 	})
 	eventually(t, "assigned replicas of "+topic, func(ctx context.Context) error {
-		meta, err := r.adm.Metadata(ctx, topic)
+		meta, err := r.metadata(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (r *rig) assign(t *testing.T, topic string, replicas func(partition int32) 
 func (r *rig) elect(t *testing.T, topics ...string) {
 	t.Helper()
 	eventually(t, "election", func(ctx context.Context) error {
-		meta, err := r.adm.Metadata(ctx, topics...)
+		meta, err := r.metadata(ctx, topics...)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (r *rig) allTopics(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	eventually(t, "the list of topics", func(ctx context.Context) error {
-		meta, err := r.adm.Metadata(ctx)
+		meta, err := r.metadata(ctx)
 		names = meta.Topics.Names()
 		return err
 	})
