@@ -137,6 +137,50 @@ func TestOutputDeleted(t *testing.T) {
 	})
 }
 
+// TestOutputMadeAnew while the bridge runs: with as many partitions it goes on, and all that is fed from then on is in
+// the new topic; with fewer it ends by name.
+func TestOutputMadeAnew(t *testing.T) {
+	for _, partitions := range []int32{2, 1} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.wire.delay = 5 * time.Millisecond
+				w.topics(2, "in", "out")
+				b := w.start(w.options())
+				w.feed("in", 10, 0, 1)
+				w.caughtUp("in")
+				before := w.positions("g")
+				if err := w.DeleteTopic("out"); err != nil {
+					t.Fatal(err)
+				}
+				w.topic("out", partitions)
+				w.anew()
+				w.feed("in", 10, 0, 1)
+				if partitions < 2 {
+					w.pass(time.Minute)
+					b.fails(txn.StatusConfig, `output topic "out" has 1 partitions`)
+					if after := w.positions("g"); after != before {
+						t.Errorf("positions moved from %s to %s", before, after)
+					}
+					if n := w.count("out"); n != 0 {
+						t.Errorf("%d records of an epoch that has no place are shown", n)
+					}
+					return
+				}
+				w.caughtUp("in")
+				b.stopped()
+				want, got := map[int32][]string{}, map[int32][]string{}
+				for p, records := range w.read("in") {
+					want[p] = texts(records)[10:]
+				}
+				for p, records := range w.read("out") {
+					got[p] = texts(records)
+				}
+				w.same(got, want)
+			})
+		})
+	}
+}
+
 // TestManyOutputsOfOneRecord: one input becomes 100,000 outputs, in order, all within its epoch, between records that
 // become one and none.
 func TestManyOutputsOfOneRecord(t *testing.T) {
@@ -354,18 +398,21 @@ func TestStopsUnderLoad(t *testing.T) {
 	})
 }
 
-// TestStopDuringARebalance whose SyncGroup is not answered: the stop has its deadline all the same.
+// TestStopDuringARebalance in which the group's coordinator does not answer any more: the stop has its deadline all the
+// same.
 func TestStopDuringARebalance(t *testing.T) {
-	for name, key := range map[string]kmsg.Key{"SyncGroup": kmsg.SyncGroup, "JoinGroup": kmsg.JoinGroup, "Heartbeat": kmsg.Heartbeat} {
-		t.Run(name, func(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.SyncGroup, kmsg.JoinGroup, kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat} {
+		t.Run(key.Name(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.topics(4, "in", "out")
 				w.feed("in", 10, 0, 1, 2, 3)
-				a := w.start(w.options())
+				protocol := func(o *Options) { o.Consumer = key == kmsg.ConsumerGroupHeartbeat }
+				a := w.start(w.options(protocol))
 				w.caughtUp("in")
-				w.slowly(key, 2, time.Hour)
-				b := w.start(w.options(instance("b")))
-				w.pass(5 * time.Second)
+				held := w.slowly(key, 2, time.Hour)
+				b := w.start(w.options(protocol, instance("b")))
+				w.until("the coordinator is silent", func() bool { return held.Load() > 0 })
+				w.pass(3 * time.Second)
 				for _, m := range []*running{a, b} {
 					began := time.Now()
 					m.stop()

@@ -156,13 +156,13 @@ func TestBrokerEndsTheTransaction(t *testing.T) {
 // TestBlackHole at any moment of an epoch: everything is swallowed for twenty seconds, which is longer than the session,
 // and what was swallowed arrives at the end.
 func TestBlackHole(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	protocols(t, func(t *testing.T, w *world, protocol func(*Options)) {
 		w.topics(2, "in", "out")
 		w.judgeLeaves()
-		stop := w.feeding("in", 20*time.Millisecond, 0, 1)
+		stop := w.feeding("in", 100*time.Millisecond, 0, 1)
 		own, onWire := w.ownWire()
 		own.delay = time.Millisecond
-		b := w.start(w.options(onWire))
+		b := w.start(w.options(onWire, protocol))
 		w.assigned(b, 2)
 		for i := range 8 {
 			w.pass(time.Duration(i*7) * time.Millisecond)

@@ -124,7 +124,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S31", Fault: "an output topic is deleted while records go there: aborted, tried again, then ended by name; no position moves",
-		Tests: []string{"bridge.TestOutputDeleted"},
+		Tests: []string{"bridge.TestOutputDeleted", "bridge.TestOutputMadeAnew"},
 	},
 	{
 		ID: "S32", Fault: "a record is too large for the output after its transform",
