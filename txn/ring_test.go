@@ -67,7 +67,7 @@ func (b *bed) expectLines(want ...string) {
 func (b *bed) hold(key kmsg.Key) (arrived <-chan struct{}, release func()) {
 	came, free, used := make(chan struct{}), make(chan struct{}), false
 	b.Control(func(req kmsg.Request) (kmsg.Response, error, bool) { // after the journal, for it is of the same kind
-		if used || req.Key() != int16(key) {
+		if used || req.Key() != int16(key) || isClosed(free) {
 			return nil, nil, false
 		}
 		used = true
@@ -88,6 +88,15 @@ func (b *bed) hold(key kmsg.Key) (arrived <-chan struct{}, release func()) {
 	}
 	b.t.Cleanup(release)
 	return came, release
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (b *bed) await(c <-chan struct{}) {
