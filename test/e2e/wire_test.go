@@ -62,7 +62,7 @@ var wireKinds = []wireKind{
 	{kmsg.ListTransactions, starting, "", false},
 	{kmsg.DescribeTransactions, sweeping, "", false},
 	{kmsg.DescribeGroups, sweeping, "", false},
-	{kmsg.ConsumerGroupDescribe, sweeping, "consumer", false},
+	{kmsg.ConsumerGroupDescribe, sweeping, "", false},
 }
 
 // at says whether the request is sent there.
@@ -77,7 +77,9 @@ func (k wireKind) tried(place crashPlace) bool {
 		return false
 	}
 	switch k.key {
-	case kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe, kmsg.LeaveGroup, kmsg.OffsetFetch, kmsg.OffsetCommit, kmsg.TxnOffsetCommit:
+	case kmsg.ConsumerGroupDescribe: // of a classic group only while nobody is in it
+		return place.protocol == "consumer"
+	case kmsg.ConsumerGroupHeartbeat, kmsg.LeaveGroup, kmsg.OffsetFetch, kmsg.OffsetCommit, kmsg.TxnOffsetCommit:
 		return true
 	}
 	return place.protocol == "classic"
@@ -333,7 +335,8 @@ func (r *wireRig) send(t *testing.T) {
 	case stopping:
 		stop(t, r.process)
 	case sweeping:
-		stop(t, r.process)
+		r.end(t)
+		r.remove(t, "a")
 		r.leaveOpen(t)
 	case first: // nothing was before
 	}
@@ -357,12 +360,18 @@ func (r *wireRig) leaveOpen(t *testing.T) {
 	dead := &crashRig{rig: r.rig}
 	dead.dieAs(t, "b", "commit: EndTxn ready", 2, nil)
 	r.kills++
-	left, err := r.adm.LeaveGroup(within(t, patience), kadm.LeaveGroup(r.group).InstanceIDs("b").Reason("removed by a test"))
+	r.remove(t, "b")
+}
+
+// remove takes a dead member out of the group.
+func (r *wireRig) remove(t *testing.T, instance string) {
+	t.Helper()
+	left, err := r.adm.LeaveGroup(within(t, patience), kadm.LeaveGroup(r.group).InstanceIDs(instance).Reason("removed by a test"))
 	if err == nil {
 		err = left.Error()
 	}
 	if err != nil {
-		t.Fatalf("remove the member: %v", err)
+		t.Fatalf("remove %s: %v", instance, err)
 	}
 }
 
