@@ -165,7 +165,6 @@ func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 	member, generation := s.cl.GroupMetadata()
 	s.board.update(func(st *Status) { st.MemberID, st.Generation = member, generation })
 	s.board.assign(s.assigned.partitions())
-	s.joined.Store(true)
 	s.enter(StateRunning)
 	if len(added) > 0 {
 		s.log.Info("partitions assigned", "assigned", added)

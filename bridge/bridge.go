@@ -109,7 +109,6 @@ type Bridge struct {
 
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64
-	joined        atomic.Bool // the process was a member of the group
 	timed         atomic.Bool // it was said that an output gives records new times
 }
 

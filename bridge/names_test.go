@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,40 +80,54 @@ func (w *world) judgeLeaves() {
 	})
 }
 
-// TestNameReleasedLate: at the first join the name may still be held by a process that died; at a later one its
-// holder came after us.
+// TestNameReleasedLate: with KIP-848 a join may find the name held. At the first one by a process that died. At a later one
+// by ourselves, if the answer to our join was lost, or by a process that came after us: only LeaveGroup tells.
 func TestNameReleasedLate(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		before func(*world, *running)
-		count  int // the client tries four times before it tells
+		later  bool
+		leave  int16 // the answer to LeaveGroup once the name was found held
 		status int
 	}{
-		{"first join", nil, 6, 0},
-		{"later join", func(w *world, b *running) {
-			w.assigned(b, 2)
-			w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}})
-		}, -1, 75},
+		{"first join", false, 0, 0},
+		{"later join, by ourselves", true, 0, 0},
+		{"later join, by a newer process", true, kerr.FencedInstanceID.Code, 75},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.topics(2, "in", "out")
-				unreleased := kfake.Fault{
-					Keys: []kmsg.Key{kmsg.ConsumerGroupHeartbeat}, Err: kerr.UnreleasedInstanceID, TopLevel: true, Count: tc.count,
-					When: func(r kmsg.Request) bool { return r.(*kmsg.ConsumerGroupHeartbeatRequest).MemberEpoch == 0 },
+				var held atomic.Bool
+				hold := func() {
+					w.Fault(kfake.Fault{ // the client tries four times before it tells
+						Keys: []kmsg.Key{kmsg.ConsumerGroupHeartbeat}, Err: kerr.UnreleasedInstanceID, TopLevel: true, Count: 6,
+						When: func(r kmsg.Request) bool {
+							joins := r.(*kmsg.ConsumerGroupHeartbeatRequest).MemberEpoch == 0
+							held.Store(held.Load() || joins)
+							return joins
+						},
+					})
 				}
-				if tc.before == nil {
-					w.Fault(unreleased)
+				// kfake knows LeaveGroup for classic groups only: answer as Kafka 4.4.0 does.
+				w.ControlKey(kmsg.LeaveGroup.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+					w.KeepControl()
+					resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
+					member := kmsg.NewLeaveGroupResponseMember()
+					member.ErrorCode = tc.leave
+					resp.Members = append(resp.Members, member)
+					return resp, nil, held.Load()
+				})
+				if !tc.later {
+					hold()
 				}
 				b := w.start(w.options(func(o *Options) { o.Consumer = true }))
-				if tc.before != nil {
-					tc.before(w, b)
-					w.Fault(unreleased)
+				if tc.later {
+					w.assigned(b, 2)
+					hold()
+					w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}})
 				}
 				w.feed("in", 10, 0, 1)
 				if tc.status == 75 {
-					err := b.wait()
-					if exitCodeOf(err) != 75 || !strings.Contains(err.Error(), `instance "a"`) {
+					if err := b.wait(); exitCodeOf(err) != 75 || !strings.Contains(err.Error(), `instance "a"`) {
 						t.Errorf("ended with %v", err)
 					}
 					return

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
@@ -409,10 +408,9 @@ func (s *session) lostBy(err error) error {
 		return err
 	case txn.Denied(*group):
 		return txn.Classify(txn.CallGroup, fmt.Errorf("group %s: %w", s.opts.Group, *group))
-	case errors.Is(*group, kerr.UnreleasedInstanceID) && s.joined.Load():
-		// At a later join than our first the name is held by a process that came after us.
-		return fmt.Errorf("%w: instance %q of group %q is held by another process: %w", txn.ErrFenced, s.opts.Instance, s.opts.Group, *group)
 	default:
+		// UNRELEASED_INSTANCE_ID, too: the holder may be ourselves, if the answer to our join was lost. The next
+		// session's test of the name tells.
 		return fmt.Errorf("%w (group: %w)", err, *group)
 	}
 }

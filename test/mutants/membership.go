@@ -132,9 +132,9 @@ func membershipRules() []Mutant {
 			Package: "./bridge", Tests: []string{"TestSupervisorNewcomer"},
 		},
 		{
-			Name: "unreleased-ignored", Rule: 11, Why: "UNRELEASED_INSTANCE_ID at a later join is tried again",
-			Edits:   []Edit{{"bridge/session.go", `case errors.Is(*group, kerr.UnreleasedInstanceID) && s.joined.Load():`, `case errors.Is(*group, kerr.UnreleasedInstanceID) && false:`}},
-			Package: "./bridge", Tests: []string{"TestGroupErrors"},
+			Name: "name-given-up-untested", Rule: 11, Why: "the group's word ends the process, without the test whose the name is",
+			Edits:   []Edit{{"bridge/session.go", `return fmt.Errorf("%w (group: %w)", err, *group)`, `return fmt.Errorf("%w (group: %w)", txn.ErrFenced, *group)`}},
+			Package: "./bridge", Tests: []string{"TestGroupErrors", "TestNameReleasedLate"},
 		},
 		{
 			Name: "name-not-taken", Rule: 11, Why: "a start with KIP-848 waits until the broker gives up a killed process's name",
