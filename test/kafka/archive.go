@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
+
+const archiveTimeout = 10 * time.Minute
 
 // classArchive returns an archive of the classes a broker loads (JEP 310,
 // application class-data sharing) and makes it at first use: one broker is
@@ -42,8 +45,10 @@ func classArchive(ctx context.Context, jars string) (string, error) {
 		}
 		return "", err
 	}
-	if err := errors.Join(c.Node(0).Stop(), c.Close()); err != nil {
-		return "", err
+	// Java writes the archive at its end. A busy machine needs minutes for that; given up, each start would try
+	// again, and make the machine busier still.
+	if err := errors.Join(c.Node(0).stop(archiveTimeout), c.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(part))
 	}
 	if err := os.Rename(part, path); err != nil {
 		if errors.Is(err, os.ErrNotExist) {

@@ -42,6 +42,9 @@ type Options struct {
 	// Host is the address of this machine that brokers listen on and are known
 	// by; 127.0.0.1 if empty. Network namespaces need one that they can reach.
 	Host string
+	// Advertised, if set, gives the address that a broker which listens on addr is
+	// known by, to clients and to itself: that of a proxy before it.
+	Advertised func(addr string) string
 	// Features are finalized when the nodes are formatted, e.g.
 	// "transaction.version": 1. Those not named get the version's default.
 	Features map[string]int16

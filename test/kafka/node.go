@@ -72,7 +72,9 @@ func (n *Node) Kill() error {
 
 // Stop ends the node with SIGTERM (Kafka's controlled shutdown) and waits
 // until it is gone; after 30 s it is killed, which is an error.
-func (n *Node) Stop() error {
+func (n *Node) Stop() error { return n.stop(stopTimeout) }
+
+func (n *Node) stop(patience time.Duration) error {
 	p := n.process()
 	if p == nil {
 		return nil
@@ -83,8 +85,8 @@ func (n *Node) Stop() error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(stopTimeout):
-		return errors.Join(fmt.Errorf("stop node %d: still running %v after SIGTERM, killed", n.id, stopTimeout), n.Kill())
+	case <-time.After(patience):
+		return errors.Join(fmt.Errorf("stop node %d: still running %v after SIGTERM, killed", n.id, patience), n.Kill())
 	}
 }
 
@@ -192,6 +194,10 @@ func (n *Node) properties() map[string]string {
 	for i, v := range c.nodes {
 		voters[i] = fmt.Sprintf("%d@%s", v.id, v.controller)
 	}
+	advertised := n.addr
+	if c.options.Advertised != nil {
+		advertised = c.options.Advertised(n.addr)
+	}
 	replicas, inSync := "1", "1"
 	if len(c.nodes) > 1 {
 		replicas, inSync = strconv.Itoa(len(c.nodes)), strconv.Itoa(len(c.nodes)-1)
@@ -201,7 +207,7 @@ func (n *Node) properties() map[string]string {
 		"node.id":                        strconv.Itoa(n.id),
 		"controller.quorum.voters":       strings.Join(voters, ","),
 		"listeners":                      "PLAINTEXT://" + n.addr + ",CONTROLLER://" + n.controller,
-		"advertised.listeners":           "PLAINTEXT://" + n.addr,
+		"advertised.listeners":           "PLAINTEXT://" + advertised,
 		"controller.listener.names":      "CONTROLLER",
 		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"inter.broker.listener.name":     "PLAINTEXT",
