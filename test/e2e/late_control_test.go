@@ -431,3 +431,58 @@ func TestLateCopiesUnguarded(t *testing.T) {
 		})
 	})
 }
+
+// TestLateCopyBeforeMarkers holds back the markers of a commit that is answered: until
+// its marker is written, a partition's transaction goes on for late requests, also
+// with transaction.version 2. So EndTxn(1)'s answer is no end of d1: a copy of
+// TxnOffsetCommit(1) may still arrive behind TxnOffsetCommit(2). That nothing
+// sends a TxnOffsetCommit twice is what invariant 2 rests on. It needs brokers of
+// its own, so it is part of the long run only.
+func TestLateCopyBeforeMarkers(t *testing.T) {
+	if !*long {
+		return
+	}
+	t.Parallel()
+	for name, version := range map[string]string{"TV2": kafka.V44, "TV1": kafka.V39} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var proxy *Proxy // between the broker and itself: markers take that way, too
+			c := kafka.Start(t, kafka.Options{Version: version, Advertised: func(addr string) string {
+				var err error
+				if proxy, err = StartProxy(addr); err != nil {
+					t.Fatal(err)
+				}
+				return proxy.Addr()
+			}})
+			t.Cleanup(proxy.Close)
+			topic := c.Topic(t, 1)
+			one, two := newBare(t, c, topic, "0"), newBare(t, c, topic, "1")
+			one.produce("t1")
+			one.positions(100)
+			late := one.sent[kmsg.TxnOffsetCommit]
+			two.produce("t2")
+
+			held, goOn := make(chan struct{}, 16), make(chan struct{})
+			proxy.Tap(func(p Passing) {
+				if p.Key == kmsg.WriteTxnMarkers.Int16() && p.Answer == nil {
+					held <- struct{}{}
+					<-goOn
+				}
+			})
+			one.end(true)
+			select {
+			case <-held:
+			case <-within(t, patience).Done():
+				t.Fatal("no markers were sent")
+			}
+			two.positions(200)
+			answer := one.copy(late)
+			close(goOn)
+			two.end(true)
+			got, want := outcome{answer, one.at(), one.visible()}, outcome{"NONE", 100, []string{"t1", "t2"}}
+			if got.answer != want.answer || got.at != want.at || !slices.Equal(got.visible, want.visible) {
+				t.Errorf("got %+v, want %+v: the copy overtakes, t2 is visible and will be read again", got, want)
+			}
+		})
+	}
+}
