@@ -5,7 +5,7 @@ var reports = []Case{
 	{
 		ID: "O01", Where: "akka/alpakka-kafka #739, #752, #1038; aio-libs/aiokafka #844",
 		Fault: "duplicates whenever a member joins or leaves in the middle of a transaction",
-		Tests: []string{"e2e.TestMembersComeAndGo", "bridge.TestMembersComeAndGo", "bridge.TestTriggerRebalance"},
+		Tests: []string{"e2e.TestMembersComeAndGo", "bridge.TestMembersComeAndGo", "bridge.TestTriggerRebalance", "model.TestTLC"},
 	},
 	{
 		ID: "O02", Where: "twmb/franz-go #1222", Fault: "after an abort, records already in the client's buffer are handed on, so that the rewind skips a range",
@@ -25,11 +25,11 @@ var reports = []Case{
 	},
 	{
 		ID: "O06", Where: "apache/flink #5053", Fault: "a kill with one epoch committed and the next half written: recovery commits the half",
-		Tests: []string{"bridge.TestDeadProcessLeavesNothing", "e2e.TestCrash"},
+		Tests: []string{"bridge.TestDeadProcessLeavesNothing", "e2e.TestCrash", "model.TestTLC"},
 	},
 	{
 		ID: "O07", Where: "apache/flink #5030, #16941, #17152; redpanda-data/redpanda #7975", Fault: "fenced during recovery is taken for committed earlier, and data is lost",
-		Tests: []string{"bridge.TestRecoveryRefused", "txn.TestOutcomes", "txn.TestEndTxnIsNeverFatal"},
+		Tests: []string{"bridge.TestRecoveryRefused", "txn.TestOutcomes", "txn.TestEndTxnIsNeverFatal", "model.TestTLC"},
 	},
 	{
 		ID: "O08", Where: "twmb/franz-go #1485", Fault: "partitions that were taken away while their positions were being asked for are read on",
@@ -37,11 +37,11 @@ var reports = []Case{
 	},
 	{
 		ID: "O09", Where: "evolution-gaming/kafka-flow #854; IBM/sarama #3593; redpanda-data/redpanda #3279", Fault: "a commit of positions in a transaction has an old generation, or none: zombies are not fenced",
-		Tests: []string{"bridge.TestEveryCommitHasItsMember", "txn.TestTxnOffsetCommitFields", "txn.TestStaleGenerationAgain", "e2e.TestRemovedMember"},
+		Tests: []string{"bridge.TestEveryCommitHasItsMember", "txn.TestTxnOffsetCommitFields", "txn.TestStaleGenerationAgain", "e2e.TestRemovedMember", "model.TestTLC", "txn.TestTraces"},
 	},
 	{
 		ID: "O10", Where: "databricks/iceberg-kafka-connect #200; redpanda-data/redpanda #6423", Fault: "a start reads a position that an open transaction is about to move",
-		Tests: []string{"bridge.TestWaitsForStablePositions", "offsets.TestCommittedWaits", "e2e.TestCrash/commit: TxnOffsetCommit answered"},
+		Tests: []string{"bridge.TestWaitsForStablePositions", "offsets.TestCommittedWaits", "e2e.TestCrash/commit: TxnOffsetCommit answered", "model.TestTLC"},
 		Lacks: "a state of its own for this wait; it shows as joining",
 	},
 	{
@@ -102,7 +102,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O25", Where: "apache/kafka #21672; confluentinc/librdkafka #4966", Fault: "a flush never returns, for a target topic was deleted",
-		Tests: []string{"bridge.TestOutputDeleted"},
+		Tests: []string{"bridge.TestOutputDeleted", "e2e.TestOutputDeleted"},
 	},
 	{
 		ID: "O26", Where: "twmb/franz-go #1484", Fault: "a record counts as written that is not, after a delivery time-out or a cancelled context",
@@ -126,7 +126,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O31", Where: "MaterializeInc/materialize #23363", Fault: "ids depend on the number of workers; after a change of it the old writer is not fenced",
-		Tests: []string{"e2e.TestZombie", "txn.TestZombie", "txn.TestParseID", "bridge.TestTransactionalIDs"},
+		Tests: []string{"e2e.TestZombie", "txn.TestZombie", "txn.TestParseID", "bridge.TestTransactionalIDs", "model.TestTLC"},
 	},
 	{
 		ID: "O32", Where: "confluentinc/librdkafka #1442; streamnative/kop #1737", Fault: "positions expired while the job was off, and everything is copied again",

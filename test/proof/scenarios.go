@@ -16,23 +16,23 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S04", Fault: "kill -9 after TxnOffsetCommit, before EndTxn: the positions stay, the next start waits until they are stable, and the epoch comes once",
-		Tests: []string{"e2e.TestCrash/commit: TxnOffsetCommit answered", "txn.TestOpenAfterDeath", "bridge.TestWaitsForStablePositions"},
+		Tests: []string{"e2e.TestCrash/commit: TxnOffsetCommit answered", "txn.TestOpenAfterDeath", "bridge.TestWaitsForStablePositions", "model.TestTLC"},
 	},
 	{
 		ID: "S05", Fault: "kill -9 while EndTxn is on its way: whatever became of it, nothing is repeated and nothing skipped",
-		Tests: []string{"e2e.TestCrash/commit: EndTxn written", "e2e.TestLateCopies", "cluster.TestClusterCrashInCommit"},
+		Tests: []string{"e2e.TestCrash/commit: EndTxn written", "e2e.TestLateCopies", "cluster.TestClusterCrashInCommit", "model.TestTLC"},
 	},
 	{
 		ID: "S06", Fault: "kill -9 after the answer of EndTxn: the epoch is committed and not repeated",
-		Tests: []string{"e2e.TestCrash/commit: EndTxn answered", "e2e.TestCrash/commit: bookkeeping done"},
+		Tests: []string{"e2e.TestCrash/commit: EndTxn answered", "e2e.TestCrash/commit: bookkeeping done", "model.TestTLC"},
 	},
 	{
 		ID: "S07", Fault: "the answer of EndTxn is lost and the process lives (EOF, reset, silence; once and repeatedly): in doubt, and exact in every variant",
-		Tests: []string{"e2e.TestLostAnswers", "bridge.TestAnswersLost/EndTxn", "txn.TestOutcomes"},
+		Tests: []string{"e2e.TestLostAnswers", "bridge.TestAnswersLost/EndTxn", "txn.TestOutcomes", "model.TestTLC"},
 	},
 	{
 		ID: "S08", Fault: "the EndTxn request itself is lost: the next session aborts the transaction, and the epoch comes once",
-		Tests: []string{"e2e.TestLostAnswers", "e2e.TestLateCopies"},
+		Tests: []string{"e2e.TestLostAnswers", "e2e.TestLateCopies", "model.TestTLC"},
 	},
 	{
 		ID: "S09", Fault: "EndTxn is applied and answered UNKNOWN_SERVER_ERROR: no duplicate",
@@ -40,15 +40,15 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S10", Fault: "a late copy of EndTxn or TxnOffsetCommit of an earlier epoch arrives: refused, or without effect, under transaction.version 2 and below it",
-		Tests: []string{"e2e.TestLateCopies", "e2e.TestLateCopiesUnguarded"},
+		Tests: []string{"e2e.TestLateCopies", "e2e.TestLateCopiesUnguarded", "model.TestTLC", "txn.TestTraces"},
 	},
 	{
 		ID: "S11", Fault: "the owner is frozen for longer than its session, another process takes over, the owner wakes up: it ends as fenced and nothing of its epoch is shown",
-		Tests: []string{"e2e.TestZombie", "e2e.TestSleeper", "e2e.TestRemovedMember", "bridge.TestZombies"},
+		Tests: []string{"e2e.TestZombie", "e2e.TestSleeper", "e2e.TestRemovedMember", "bridge.TestZombies", "model.TestTLC"},
 	},
 	{
 		ID: "S12", Fault: "two healthy processes of one name: the newer works on, the other ends once, and nobody fights",
-		Tests: []string{"e2e.TestTwoOfOneName", "bridge.TestNameTaken"},
+		Tests: []string{"e2e.TestTwoOfOneName", "bridge.TestNameTaken", "model.TestTLC"},
 	},
 	{
 		ID: "S13", Fault: "frozen for longer than the transaction timeout and shorter than the session: the broker aborts, the process goes on, the epoch comes once",
@@ -100,7 +100,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S25", Fault: "members join and leave in the middle of epochs (classic cooperative, KIP-848): committed or aborted before a partition goes, none read by two",
-		Tests: []string{"e2e.TestMembersComeAndGo", "e2e.TestRevokedWhileCarrying", "bridge.TestMembersComeAndGo", "bridge.TestCommitMeetsARebalance"},
+		Tests: []string{"e2e.TestMembersComeAndGo", "e2e.TestRevokedWhileCarrying", "bridge.TestMembersComeAndGo", "bridge.TestCommitMeetsARebalance", "model.TestTLC"},
 	},
 	{
 		ID: "S26", Fault: "the committed positions have expired: it does not start anew by itself",
@@ -112,7 +112,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S28", Fault: "a source topic is deleted and made anew: known by its id; it stops, and offsets are never mixed",
-		Tests: []string{"bridge.TestTopicMadeAnew", "bridge.TestTopicMadeAnewDuringARestart"},
+		Tests: []string{"bridge.TestTopicMadeAnew", "bridge.TestTopicMadeAnewDuringARestart", "e2e.TestInputMadeAnew"},
 	},
 	{
 		ID: "S29", Fault: "partitions are added to the source or to the output: taken up, a new one from its first record",
@@ -124,7 +124,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S31", Fault: "an output topic is deleted while records go there: aborted, tried again, then ended by name; no position moves",
-		Tests: []string{"bridge.TestOutputDeleted", "bridge.TestOutputMadeAnew"},
+		Tests: []string{"bridge.TestOutputDeleted", "bridge.TestOutputMadeAnew", "e2e.TestOutputDeleted"},
 	},
 	{
 		ID: "S32", Fault: "a record is too large for the output after its transform",
