@@ -57,6 +57,7 @@ type source struct {
 	headless bool // it is not known where the bridge began
 	chosen   bool // --from says where the bridge began, and the log reaches back there
 	position int64
+	other    bool  // the position is not of this log
 	suspect  int64 // offset of a record that was taken though another one looked alike
 }
 

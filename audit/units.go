@@ -120,8 +120,11 @@ func (u *unit) choose(o *Options) {
 			t.queues[i] = &queue{}
 		}
 	}
+	other := slices.ContainsFunc(u.sources, func(s *source) bool { return s.other })
 	single := len(u.sources) == 1 && len(u.targets) == 1
 	switch {
+	case other:
+		u.reason = "a committed position lies beyond the end of the source: was the topic made anew, or did it lose records?"
 	case !o.Identity && o.Provenance:
 		u.method = byOrigin
 	case !o.Identity:
@@ -155,8 +158,7 @@ func (s *snapshot) source(o *Options, tp offsets.TopicPartition) *source {
 			x.doubt("the group has no committed position for it", 0, x.begin)
 		}
 	case committed > x.end:
-		x.committed = x.end
-		x.doubt("the committed position lies beyond the end of the log: was the topic made anew, or did it lose records?", 0, x.begin)
+		x.committed, x.other = x.end, true
 	case committed < x.gone:
 		x.committed = x.begin
 		x.doubt("retention has deleted records that were never read", x.gone-committed, x.begin)
