@@ -4,9 +4,6 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strconv"
-	"strings"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // item is what is kept of a record.
@@ -45,17 +42,21 @@ const (
 	nameOutput   = "output"
 )
 
-// ownHeader says whether a header is one of the five, and gives its name without the prefix.
-func ownHeader(name string) (string, bool) {
-	rest, ok := strings.CutPrefix(name, headerPrefix)
-	if !ok {
-		return "", false
+// unprefixed answers what follows the prefix, nil if the name does not begin with it.
+func unprefixed(name []byte) []byte {
+	if len(name) < len(headerPrefix) || string(name[:len(headerPrefix)]) != headerPrefix {
+		return nil
 	}
-	switch rest {
+	return name[len(headerPrefix):]
+}
+
+// isOwn says whether a header is one of the five.
+func isOwn(name []byte) bool {
+	switch string(unprefixed(name)) { // does not allocate
 	case nameTopic, namePart, nameOffset, nameEpoch, nameOutput:
-		return rest, true
+		return true
 	}
-	return "", false
+	return false
 }
 
 // Three odd numbers without a pattern, for the mixing.
@@ -93,34 +94,19 @@ func hashBytes(h uint64, b []byte) uint64 {
 	return h
 }
 
-func hashText(h uint64, s string) uint64 {
-	h = mix(h^uint64(len(s))^salt2, salt0)
-	for len(s) >= 8 {
-		h = mix(uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|
-			uint64(s[4])<<32|uint64(s[5])<<40|uint64(s[6])<<48|uint64(s[7])<<56^salt1, h^salt2)
-		s = s[8:]
-	}
-	for i := range len(s) {
-		h = mix(h^uint64(s[i]), salt1)
-	}
-	return h
-}
-
 // contentOf hashes key, value and headers. With strip the provenance headers do not count.
-func contentOf(r *kgo.Record, strip bool) (content uint64, key uint32) {
-	h := hashBytes(salt2, r.Key)
-	if r.Key != nil {
+func contentOf(r *view, strip bool) (content uint64, key uint32) {
+	h := hashBytes(salt2, r.key)
+	if r.key != nil {
 		key = uint32(h>>32) | 1 //nolint:gosec // the upper half
 	}
-	h = hashBytes(h, r.Value)
-	for i := range r.Headers {
-		name := r.Headers[i].Key
-		if strip && strings.HasPrefix(name, headerPrefix) {
-			if _, own := ownHeader(name); own {
-				continue
-			}
+	h = hashBytes(h, r.value)
+	for i := range r.headers {
+		name := r.headers[i].name
+		if strip && isOwn(name) {
+			continue
 		}
-		h = hashBytes(hashText(h, name), r.Headers[i].Value)
+		h = hashBytes(hashBytes(h^salt1, name), r.headers[i].value)
 	}
 	return h, key
 }
@@ -128,25 +114,21 @@ func contentOf(r *kgo.Record, strip bool) (content uint64, key uint32) {
 // named reads the provenance headers. The last five headers of a record are looked at first, since that is where a
 // bridge puts them. index answers the number of a source partition, foreign if it is none. A header that is missing
 // or makes no sense leaves the record unnamed.
-func (it *item) named(headers []kgo.RecordHeader, index func(topic []byte, partition int32) int32) {
+func (it *item) named(headers []headerView, index func(topic []byte, partition int32) int32) {
 	it.from = unnamed
 	var topic []byte
 	partition, offset := int64(-1), int64(-1)
 	var output, of uint64
 	for i := range headers {
-		name := headers[i].Key
-		if !strings.HasPrefix(name, headerPrefix) {
-			continue
-		}
-		switch name[len(headerPrefix):] {
+		switch string(unprefixed(headers[i].name)) {
 		case nameTopic:
-			topic = headers[i].Value
+			topic = headers[i].value
 		case namePart:
-			partition = decimal(headers[i].Value)
+			partition = decimal(headers[i].value)
 		case nameOffset:
-			offset = decimal(headers[i].Value)
+			offset = decimal(headers[i].value)
 		case nameOutput:
-			output, of = fraction(headers[i].Value)
+			output, of = fraction(headers[i].value)
 		}
 	}
 	const most = 1 << 31

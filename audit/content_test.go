@@ -30,7 +30,7 @@ func TestContentDiffers(t *testing.T) {
 	}
 	seen := map[uint64]int{}
 	for i, r := range records {
-		hash, key := contentOf(r, false)
+		hash, key := contentOf(viewOf(r), false)
 		if k, ok := seen[hash]; ok {
 			t.Errorf("records %d and %d have the same hash: %+v, %+v", k, i, records[k], r)
 		}
@@ -46,8 +46,8 @@ func TestStrip(t *testing.T) {
 	plain := &kgo.Record{Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "a"}, {Key: "eosbridge.other"}}}
 	with := marked(&kgo.Record{Value: plain.Value, Headers: plain.Headers}, "in", 3, 4, "1/1")
 	for strip, same := range map[bool]bool{true: true, false: false} {
-		a, _ := contentOf(plain, strip)
-		b, _ := contentOf(with, strip)
+		a, _ := contentOf(viewOf(plain), strip)
+		b, _ := contentOf(viewOf(with), strip)
 		if (a == b) != same {
 			t.Errorf("strip %v: equal %v", strip, a == b)
 		}
@@ -77,17 +77,17 @@ func TestNamed(t *testing.T) {
 		{"in", "1/1", -4, "-1 0 0/0"},
 	} {
 		var it item
-		it.named(marked(&kgo.Record{}, row.topic, 3, row.offset, row.output).Headers, index)
+		it.named(viewOf(marked(&kgo.Record{}, row.topic, 3, row.offset, row.output)).headers, index)
 		if got := fmt.Sprintf("%d %d %d/%d", it.from, it.origin, it.output, it.of); got != row.want {
 			t.Errorf("%+v: %s, want %s", row, got, row.want)
 		}
 	}
-	full := marked(&kgo.Record{}, "in", 3, 4, "1/1").Headers
+	full := viewOf(marked(&kgo.Record{}, "in", 3, 4, "1/1")).headers
 	for i, h := range full {
 		var it item
-		it.named(append(append([]kgo.RecordHeader{}, full[:i]...), full[i+1:]...), index)
-		if needed := h.Key != "eosbridge.epoch"; (it.from == unnamed) != needed {
-			t.Errorf("without %s: %d", h.Key, it.from)
+		it.named(append(append([]headerView{}, full[:i]...), full[i+1:]...), index)
+		if needed := string(h.name) != "eosbridge.epoch"; (it.from == unnamed) != needed {
+			t.Errorf("without %s: %d", h.name, it.from)
 		}
 	}
 }
@@ -121,4 +121,13 @@ func TestParseFrom(t *testing.T) {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
+}
+
+// viewOf shows a record of the client as one that was decoded here.
+func viewOf(r *kgo.Record) *view {
+	v := &view{offset: r.Offset, time: r.Timestamp.UnixMilli(), appended: r.Attrs.TimestampType() == 1, key: r.Key, value: r.Value}
+	for _, h := range r.Headers {
+		v.headers = append(v.headers, headerView{[]byte(h.Key), h.Value})
+	}
+	return v
 }

@@ -37,7 +37,7 @@ type reading struct {
 	offsets.TopicPartition
 	id        [16]byte
 	from, end int64
-	convert   func(*kgo.Record) item
+	convert   func(*view) item
 }
 
 // chunksAhead is how many chunks wait for the comparison, besides the one it works on and the one being made.
@@ -94,10 +94,10 @@ func (c *cluster) loop(ctx context.Context, what reading, ready chan<- chunk, em
 			return false
 		}
 	}
-	decoder := kgo.DefaultDecompressor()
+	decode := newDecoder()
 	at := what.from
 	for at < what.end {
-		fetched, next, err := c.fetch(ctx, what, at, decoder)
+		answer, err := c.fetch(ctx, what, at)
 		if err != nil {
 			send(chunk{err: err})
 			return
@@ -106,15 +106,18 @@ func (c *cluster) loop(ctx context.Context, what reading, ready chan<- chunk, em
 		select {
 		case items = <-empty:
 		default:
-			items = make([]item, 0, len(fetched))
 		}
-		for _, r := range fetched {
-			if r.Offset >= what.end {
-				break
-			}
-			if !r.Attrs.IsControl() {
+		next, err := decode.decode(answer, at, func(r *view) {
+			if r.offset < what.end {
 				items = append(items, what.convert(r))
 			}
+		})
+		if err == nil && next <= at {
+			err = fmt.Errorf("%w: a batch is larger than what the broker sends", errUnreadable)
+		}
+		if err != nil {
+			send(chunk{err: fmt.Errorf("read %s at offset %d: %w", what.TopicPartition, at, err)})
+			return
 		}
 		c.read.Add(min(next, what.end) - at)
 		at = next
@@ -125,25 +128,22 @@ func (c *cluster) loop(ctx context.Context, what reading, ready chan<- chunk, em
 	send(chunk{err: io.EOF})
 }
 
-// fetch reads from one offset and answers the offset to go on from. It repeats what may pass.
-func (c *cluster) fetch(ctx context.Context, what reading, at int64, decoder kgo.Decompressor) ([]*kgo.Record, int64, error) {
+// fetch reads from one offset. It repeats what may pass.
+func (c *cluster) fetch(ctx context.Context, what reading, at int64) (*kmsg.FetchResponseTopicPartition, error) {
 	wait := 20 * time.Millisecond
 	for tried := 0; ; tried++ {
-		records, next, err := c.once(ctx, what, at, decoder)
-		if err == nil && next > at {
-			return records, next, nil
+		answer, err := c.once(ctx, what, at)
+		if err == nil && len(answer.RecordBatches) > 0 {
+			return answer, nil
 		}
-		if err != nil && !passing(err) {
-			return nil, 0, fmt.Errorf("read %s at offset %d: %w", what.TopicPartition, at, denied(err, "Read", "topic", what.Topic))
-		}
-		if err != nil && tried > 60 {
-			return nil, 0, fmt.Errorf("read %s at offset %d: %w", what.TopicPartition, at, err)
+		if err != nil && (!passing(err) || tried > 60) {
+			return nil, fmt.Errorf("read %s at offset %d: %w", what.TopicPartition, at, denied(err, "Read", "topic", what.Topic))
 		}
 		if tried > 120 {
-			return nil, 0, fmt.Errorf("read %s at offset %d: the broker shows nothing there, although its log goes on", what.TopicPartition, at)
+			return nil, fmt.Errorf("read %s at offset %d: the broker shows nothing there, although its log goes on", what.TopicPartition, at)
 		}
 		if err := pause(ctx, wait); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		wait = min(2*wait, time.Second)
 	}
@@ -170,10 +170,10 @@ func passing(err error) bool {
 }
 
 // once sends one Fetch to the leader.
-func (c *cluster) once(ctx context.Context, what reading, at int64, decoder kgo.Decompressor) ([]*kgo.Record, int64, error) {
+func (c *cluster) once(ctx context.Context, what reading, at int64) (*kmsg.FetchResponseTopicPartition, error) {
 	leader, err := c.leaders.of(ctx, c.client, what.TopicPartition)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, c.bytes
@@ -189,32 +189,24 @@ func (c *cluster) once(ctx context.Context, what reading, at int64, decoder kgo.
 	answer, err := c.client.Broker(int(leader)).RetriableRequest(ctx, req)
 	if err != nil {
 		c.leaders.forget(what.TopicPartition)
-		return nil, 0, err
+		return nil, err
 	}
 	resp := answer.(*kmsg.FetchResponse) // kgo answers with the request's kind
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return nil, 0, errors.New("the broker answered a fetch without the partition")
+		return nil, errors.New("the broker answered a fetch without the partition")
 	}
 	rp := &resp.Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
 		c.leaders.forget(what.TopicPartition)
 		if errors.Is(err, kerr.OffsetOutOfRange) {
-			return nil, 0, fmt.Errorf("%w: %w", errDeleted, err)
+			return nil, fmt.Errorf("%w: %w", errDeleted, err)
 		}
-		return nil, 0, err
+		return nil, err
 	}
-	o := kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: at, IsolationLevel: kgo.ReadCommitted(),
-		Topic: what.Topic, Partition: what.Partition,
-	}
-	fp, next := kgo.ProcessFetchPartition(o, rp, decoder, nil)
-	if fp.Err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", errUnreadable, fp.Err)
-	}
-	return fp.Records, next, nil
+	return rp, nil
 }
 
 // errUnreadable says that the broker's answer could not be decoded.

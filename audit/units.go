@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -191,11 +189,11 @@ func (u *unit) connect(ctx context.Context, c *cluster) {
 	partitions := len(u.targets)
 	for _, s := range u.sources {
 		number := s.Partition
-		convert := func(r *kgo.Record) item {
-			it := item{offset: r.Offset, time: r.Timestamp.UnixMilli()}
+		convert := func(r *view) item {
+			it := item{offset: r.offset, time: r.time}
 			it.hash, it.key = contentOf(r, u.provenance)
 			if u.byKey && partitions > 0 {
-				it.to = partitionOf(r.Key, number, partitions)
+				it.to = partitionOf(r.key, number, partitions)
 			}
 			return it
 		}
@@ -204,11 +202,11 @@ func (u *unit) connect(ctx context.Context, c *cluster) {
 		}
 	}
 	for _, t := range u.targets {
-		convert := func(r *kgo.Record) item {
-			it := item{offset: r.Offset, time: r.Timestamp.UnixMilli(), appended: r.Attrs.TimestampType() == 1, from: unnamed}
+		convert := func(r *view) item {
+			it := item{offset: r.offset, time: r.time, appended: r.appended, from: unnamed}
 			it.hash, it.key = contentOf(r, u.provenance)
 			if u.provenance {
-				it.named(r.Headers, index)
+				it.named(r.headers, index)
 			}
 			return it
 		}
