@@ -43,7 +43,10 @@ type reading struct {
 // chunksAhead is how many chunks wait for the comparison, besides the one it works on and the one being made.
 const chunksAhead = 2
 
-// chunk is what one fetch brought, or why there are no more.
+// chunkLength is how many records a chunk has at most: well compressed, many more may come with one answer.
+const chunkLength = 16_384
+
+// chunk is a part of what a fetch brought, or why there are no more.
 type chunk struct {
 	items []item
 	err   error
@@ -94,24 +97,31 @@ func (c *cluster) loop(ctx context.Context, what reading, ready chan<- chunk, em
 			return false
 		}
 	}
-	decode := newDecoder()
-	at := what.from
-	for at < what.end {
+	fresh := func() []item {
+		select {
+		case items := <-empty:
+			return items
+		default:
+			return nil
+		}
+	}
+	decode, items, gone := newDecoder(), fresh(), false
+	take := func(r *view) {
+		if r.offset >= what.end || gone {
+			return
+		}
+		if items = append(items, what.convert(r)); len(items) >= chunkLength {
+			gone = !send(chunk{items: items})
+			items = fresh()
+		}
+	}
+	for at := what.from; at < what.end; {
 		answer, err := c.fetch(ctx, what, at)
 		if err != nil {
 			send(chunk{err: err})
 			return
 		}
-		var items []item
-		select {
-		case items = <-empty:
-		default:
-		}
-		next, err := decode.decode(answer, at, func(r *view) {
-			if r.offset < what.end {
-				items = append(items, what.convert(r))
-			}
-		})
+		next, err := decode.decode(answer, at, take)
 		if err == nil && next <= at {
 			err = fmt.Errorf("%w: a batch is larger than what the broker sends", errUnreadable)
 		}
@@ -121,7 +131,11 @@ func (c *cluster) loop(ctx context.Context, what reading, ready chan<- chunk, em
 		}
 		c.read.Add(min(next, what.end) - at)
 		at = next
-		if len(items) > 0 && !send(chunk{items: items}) {
+		if len(items) > 0 {
+			gone = gone || !send(chunk{items: items})
+			items = fresh()
+		}
+		if gone {
 			return
 		}
 	}
