@@ -254,8 +254,8 @@ func TestBarrierBehindOutputs(t *testing.T) {
 			continue
 		}
 		select {
-		case <-handled:
-			t.Error("the barrier has overtaken what was in front of it")
+		case err := <-handled:
+			t.Errorf("the barrier has overtaken what was in front of it: %v", err)
 			return
 		case <-time.After(20 * time.Millisecond): // it waits: no more can be said
 		}
