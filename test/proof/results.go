@@ -153,7 +153,7 @@ var figures = []struct {
 	of   func(*total) int64
 }{
 	{"tests that recorded a result", func(t *total) int64 { return t.runs }},
-	{"situations tried by them", func(t *total) int64 { return t.Scenarios }},
+	{"situations tried by them (model: states)", func(t *total) int64 { return t.Scenarios }},
 	{"fault rows", func(t *total) int64 { return t.Rows }},
 	{"kills (SIGKILL)", func(t *total) int64 { return t.Kills }},
 	{"records", func(t *total) int64 { return t.Records }},
@@ -194,7 +194,11 @@ func summaryRows(all []Result, tests Catalogue) [][]string {
 				row = append(row, "")
 				continue
 			}
-			row = append(row, grouped(f.of(t)))
+			if n := f.of(t); strings.HasPrefix(f.name, "**") {
+				row = append(row, grouped(n))
+			} else {
+				row = append(row, some(n))
+			}
 		}
 		rows = append(rows, row)
 	}
