@@ -12,12 +12,25 @@ import (
 func TestContentDiffers(t *testing.T) {
 	h := func(name string, value []byte) kgo.RecordHeader { return kgo.RecordHeader{Key: name, Value: value} }
 	records := []*kgo.Record{
-		{}, {Key: []byte{}}, {Value: []byte{}}, {Key: []byte{}, Value: []byte{}},
-		{Key: []byte("ab")}, {Value: []byte("ab")}, {Key: []byte("a"), Value: []byte("b")}, {Key: []byte{0}}, {Key: []byte{0, 0}},
-		{Headers: []kgo.RecordHeader{h("", nil)}}, {Headers: []kgo.RecordHeader{h("", []byte{})}}, {Headers: []kgo.RecordHeader{h("", nil), h("", nil)}},
-		{Headers: []kgo.RecordHeader{h("a", []byte("b"))}}, {Headers: []kgo.RecordHeader{h("ab", nil)}}, {Headers: []kgo.RecordHeader{h("", []byte("ab"))}},
-		{Headers: []kgo.RecordHeader{h("a", nil), h("b", nil)}}, {Headers: []kgo.RecordHeader{h("b", nil), h("a", nil)}},
-		{Headers: []kgo.RecordHeader{h("eosbridge.topic", nil)}}, {Headers: []kgo.RecordHeader{h("eosbridge.topics", nil)}},
+		{},
+		{Key: []byte{}},
+		{Value: []byte{}},
+		{Key: []byte{}, Value: []byte{}},
+		{Key: []byte("ab")},
+		{Value: []byte("ab")},
+		{Key: []byte("a"), Value: []byte("b")},
+		{Key: []byte{0}},
+		{Key: []byte{0, 0}},
+		{Headers: []kgo.RecordHeader{h("", nil)}},
+		{Headers: []kgo.RecordHeader{h("", []byte{})}},
+		{Headers: []kgo.RecordHeader{h("", nil), h("", nil)}},
+		{Headers: []kgo.RecordHeader{h("a", []byte("b"))}},
+		{Headers: []kgo.RecordHeader{h("ab", nil)}},
+		{Headers: []kgo.RecordHeader{h("", []byte("ab"))}},
+		{Headers: []kgo.RecordHeader{h("a", nil), h("b", nil)}},
+		{Headers: []kgo.RecordHeader{h("b", nil), h("a", nil)}},
+		{Headers: []kgo.RecordHeader{h("eosbridge.topic", nil)}},
+		{Headers: []kgo.RecordHeader{h("eosbridge.topics", nil)}},
 	}
 	for n := 1; n < 70; n++ { // every length around the hash's steps, and every place in it
 		value := bytes.Repeat([]byte{7}, n)

@@ -210,14 +210,22 @@ func TestOriginsFindings(t *testing.T) {
 			g.targets[0] = slices.Insert(g.targets[0], 80, item{origin: 50, output: 1, of: 1})
 			g.change = func(o *origins) { o.sources[0].compacted = true }
 		}, nil, map[string]int64{"no output: dropped by the transforms, or lost": 39, reasonCompactedSource: 1}, 0},
-		{"partly missing", func(g *graph) { g.targets[0] = slices.Delete(g.targets[0], 0, 1) }, map[Kind]int64{Missing: 1},
-			map[string]int64{"no output: dropped by the transforms, or lost": 39}, 0},
+		{
+			"partly missing", func(g *graph) { g.targets[0] = slices.Delete(g.targets[0], 0, 1) },
+			map[Kind]int64{Missing: 1},
+			map[string]int64{"no output: dropped by the transforms, or lost": 39},
+			0,
+		},
 		{"partly missing behind an open transaction", func(g *graph) {
 			g.targets[0] = g.targets[0][:len(g.targets[0])-1]
 			g.change = func(o *origins) { o.targets[0].pending = true }
 		}, nil, map[string]int64{reasonOpen: 40}, 0},
-		{"other numbers", func(g *graph) { g.targets[0][1].of = 3 }, map[Kind]int64{Duplicated: 1, Missing: 1},
-			map[string]int64{"no output: dropped by the transforms, or lost": 39}, 0},
+		{
+			"other numbers", func(g *graph) { g.targets[0][1].of = 3 },
+			map[Kind]int64{Duplicated: 1, Missing: 1},
+			map[string]int64{"no output: dropped by the transforms, or lost": 39},
+			0,
+		},
 		{"beginning of the target deleted", func(g *graph) {
 			g.targets[0] = g.targets[0][81:] // the first of the two outputs of 51 is gone as well
 			g.change = func(o *origins) { o.targets[0].headless = true }
