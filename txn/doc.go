@@ -20,9 +20,10 @@
 //  1. Epoch n+1 produces to the cluster only after n is flushed: order per output partition.
 //  2. One serial committer: TxnOffsetCommit(n), EndTxn(n), TxnOffsetCommit(n+1). Of two committed offset
 //     records the later *record* wins, whatever the order of the EndTxns, and a late copy of
-//     TxnOffsetCommit(n) stays valid until n has ended. So it is sent by Broker.Request, which never sends
-//     again what may have left; an answered 14, 15, 16 or 51 may be sent once more, a missing answer fails the
-//     epoch. Every partition's code counts.
+//     TxnOffsetCommit(n) stays valid until n's marker is in the positions' partition, which may be a moment
+//     after EndTxn's answer. So it is sent by Broker.Request, which never sends again what may have left; an
+//     answered 14, 15, 16 or 51 may be sent once more, a missing answer fails the epoch. Every partition's code
+//     counts.
 //  3. EndTxn is serial: n+1 only after n was acknowledged as committed.
 //  4. n commits only if every promise of n succeeded and TxnOffsetCommit(n) succeeded. The client would commit
 //     without the failed records, and answer nil without committing when none succeeded; the broker accepts

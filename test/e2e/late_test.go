@@ -77,13 +77,20 @@ var ambushes = []struct {
 //
 // What is taken is so in both senses: the bridge finds it in the positions.
 //
+// "–" in the row of TxnOffsetCommit(n+1) holds as soon as n's markers are written,
+// which is quick on one node. While they are on their way the copy is taken there,
+// too, and overtakes TxnOffsetCommit(n+1) ([TestLateCopyBeforeMarkers]).
+//
 // HARMFUL: the group coordinator of 3.9.1, when it refuses a TxnOffsetCommit for
 // its old epoch, drops the positions that the same producer id has pending, and
 // their commit is without effect until the next one
-// ([TestLateCopiesUnguarded], "e3 half guarded"). A copy of what was answered does
-// that; the bridge makes none, TCP neither, so it is not tried here. A late
-// original does not: the bridge never repeats a TxnOffsetCommit without an answer,
-// it leaves the group, and the member is looked at first (last row).
+// ([TestLateCopiesUnguarded], "e3 half guarded").
+//
+// Both need a copy of a TxnOffsetCommit that was answered. The bridge makes none,
+// TCP neither, so they are not tried here. A late original does neither: after a
+// TxnOffsetCommit without an answer the bridge does not go on to EndTxn, it leaves
+// the group, and both ids are fenced, which waits for markers. The broker looks at
+// the member before it drops anything (last row).
 func TestLateCopies(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *kafka.Cluster) {
 		for name, fails := range map[string]bool{"of commits": false, "of failed commits": true} {
