@@ -122,11 +122,11 @@ func (w *troubled) judge(key kmsg.Key, request []byte, answer bool) (Rule, bool)
 
 // lost notes what the bridge will know of its TxnOffsetCommit.
 func (w *troubled) lost(request []byte, f Fault) {
-	if f == Refuse || f == UnknownError {
-		return // it has an answer, and the attempt is noted as answered
-	}
-	if a, err := attemptOf(request); err == nil {
-		w.offsets[a] = "unanswered"
+	switch f {
+	case CutRequest, CutEOF, CutReset, Swallow:
+		if a, err := attemptOf(request); err == nil {
+			w.offsets[a] = "unanswered"
+		}
 	}
 }
 
