@@ -19,8 +19,8 @@ import (
 
 // groupProgress keeps positions in the consumer group of the cluster that also holds the outputs. Its
 // requests go out through Broker.Request, which never sends again what may have reached the broker: a late
-// copy of an older TxnOffsetCommit would win over a newer one (model run d1), and a plain commit has no epoch
-// that would refuse a copy at all (p1, p3).
+// copy of an older TxnOffsetCommit would win over a newer one (test/model, run "offsets before the last
+// end"), and a plain commit has no epoch that would refuse a copy at all (run "plain commit sent again").
 type groupProgress struct {
 	group    string
 	instance string
@@ -60,8 +60,8 @@ func staleGeneration(err error) bool {
 
 // renewed answers the credential for the one repetition after a stale generation. The pair (member id,
 // generation) is read first and the flags afterwards: the other order would bless old positions with the
-// generation of a later membership (model run g9). An unchanged member id alone proves nothing, for kgo keeps it
-// after FENCED_MEMBER_EPOCH and STALE_MEMBER_EPOCH.
+// generation of a later membership (test/model, run "pair read after the test"). An unchanged member id alone
+// proves nothing, for kgo keeps it after FENCED_MEMBER_EPOCH and STALE_MEMBER_EPOCH.
 //
 // The group has a new generation from the moment at which its last member has asked to join, and we only know it
 // with the answer: an answer that is on its way is waited for, with the same tests at each look.

@@ -169,8 +169,13 @@ func TestSurprise(t *testing.T) {
 		out      Outcome
 		surprise bool
 	}{
-		{good, whole, false}, {good, dup, true}, {good, Outcome{}, true},
-		{bad, dup, false}, {bad, loss, true}, {bad, whole, true}, {bad, Outcome{}, true},
+		{good, whole, false},
+		{good, dup, true},
+		{good, Outcome{}, true},
+		{bad, dup, false},
+		{bad, loss, true},
+		{bad, whole, true},
+		{bad, Outcome{}, true},
 	} {
 		if err := c.run.Surprise(c.out); (err != nil) != c.surprise {
 			t.Errorf("wants %q, found %+v: %v", c.run.Want, c.out, err)
@@ -187,5 +192,35 @@ func TestConfig(t *testing.T) {
 	}
 	if strings.Contains(got, "VIEW") {
 		t.Error("liveness with a view")
+	}
+}
+
+// TestRunsByName: what code refers to as a run exists.
+func TestRunsByName(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range Runs() {
+		known[r.Name] = true
+	}
+	found := 0
+	for _, dir := range []string{"../../txn", "../../bridge"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", " ")), " ")
+			for _, m := range regexp.MustCompile(`\brun "([^"]+)"`).FindAllStringSubmatch(plain, -1) {
+				if found++; !known[m[1]] {
+					t.Errorf("%s: there is no run %q", f, m[1])
+				}
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d references found", found)
 	}
 }
