@@ -171,6 +171,9 @@ func (p *planner) acts(m mishap, ph phase) []act {
 		add(act{Lag: 5 + p.rng.IntN(100), For: span(500*time.Millisecond, 3*time.Second)})
 	case lates:
 		add(act{Lag: p.rng.IntN(8), For: span(time.Second, 4*time.Second)})
+		lose := all[0] // and some that are lost at first
+		lose.Key, lose.Wire, lose.Every, lose.Times = kmsg.TxnOffsetCommit, CutRequest, 2+p.rng.IntN(4), 4
+		all = append(all, lose)
 	default:
 		all = p.wire(m, ph)
 	}

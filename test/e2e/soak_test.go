@@ -148,6 +148,11 @@ func (s *soak) do(t *testing.T, a act) {
 	t.Helper()
 	done := true
 	end := func(do func()) { s.due = append(s.due, duty{a.At + a.For, do}) }
+	if a.Every > 0 { // a fault of single requests
+		s.wire.add(a, s.began.Add(a.At))
+		s.used[a.Mishap]++
+		return
+	}
 	switch a.Mishap {
 	case sigkill:
 		done = s.cast.kill(a.Name)
@@ -171,8 +176,6 @@ func (s *soak) do(t *testing.T, a act) {
 		end(func() { s.wire.deliver(nil) })
 	case partition:
 		s.grow(t)
-	default:
-		s.wire.add(a, s.began.Add(a.At))
 	}
 	if done {
 		s.used[a.Mishap]++
