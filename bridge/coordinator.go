@@ -39,7 +39,9 @@ func (s *session) coordinate(first *epoch) error {
 		err := s.lead(deadline, e)
 		cancel()
 		if err != nil {
-			s.ended(e, txn.Steps{}, err)
+			if !e.claimed.Swap(true) { // else it is being committed, and something else has failed
+				s.ended(e, txn.Steps{}, err)
+			}
 			return err
 		}
 	}
@@ -216,6 +218,9 @@ func (s *session) commit() error {
 				err := s.settle(0)
 				crashpoint.At("stop: last commit")
 				return err
+			}
+			if e.claimed.Swap(true) {
+				return nil // the coordinator has failed and given it up
 			}
 			if err := s.commitEpoch(e); err != nil {
 				return err

@@ -128,6 +128,36 @@ func TestCarriedThenRefused(t *testing.T) {
 	}
 }
 
+// TestEpochEndsOnce: an epoch whose commit fails is told once, although the coordinator fails with it; what comes after
+// the session's failure is no end of an epoch that was committed.
+func TestEpochEndsOnce(t *testing.T) {
+	for delivery, refused := range map[Delivery]kmsg.Key{ExactlyOnce: kmsg.EndTxn, AtLeastOnce: kmsg.OffsetCommit, AtMostOnce: kmsg.OffsetCommit} {
+		t.Run(string(delivery), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.topics(1, "in", "out")
+				b := w.start(w.options(func(o *Options) { o.Delivery = delivery }))
+				w.assigned(b, 1)
+				w.Fault(kfake.Fault{Keys: []kmsg.Key{refused}, Err: kerr.UnknownServerError, Count: 1})
+				w.trickle("in", 0, 100, 10*time.Millisecond)
+				w.caughtUp("in")
+				b.stopped()
+				if b.restarts() != 1 {
+					t.Errorf("%d restarts", b.restarts())
+				}
+				ends := map[txn.Epoch][]string{}
+				for _, e := range b.epochs() {
+					ends[e.Epoch] = append(ends[e.Epoch], e.Outcome+" "+e.Err)
+				}
+				for n, outcomes := range ends {
+					if len(outcomes) > 1 {
+						t.Errorf("epoch %d ended %d times: %q", n, len(outcomes), outcomes)
+					}
+				}
+			})
+		})
+	}
+}
+
 // ledger follows produced records and committed offsets of one partition, at the broker's door.
 type ledger struct {
 	mu        sync.Mutex

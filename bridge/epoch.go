@@ -31,6 +31,8 @@ type epoch struct {
 
 	recordsOut, bytesOut atomic.Int64
 
+	claimed atomic.Bool // the coordinator that fails, or the committer: which of them says how the epoch ended
+
 	// Coordinator and committer.
 	positions        offsets.Positions
 	aligned, flushed time.Time
