@@ -32,8 +32,9 @@ type ambush struct {
 	broker string
 	key    kmsg.Key // what is copied
 	at     moment
-	fails  bool   // n is not committed but given up
-	lose   func() // called when n is caught, before its TxnOffsetCommit goes on; nil = nothing to lose
+	fails  bool                  // n is not committed but given up
+	marked func(id string) error // waits until the markers of the id's last commit are written
+	lose   func()                // called when n is caught, before its TxnOffsetCommit goes on; nil = nothing to lose
 
 	answers chan string // the broker's answer to the copy
 	failed  chan error
@@ -146,6 +147,12 @@ func (a *ambush) reach(t *testing.T, at moment) {
 		return
 	}
 	a.stage = over
+	if at == afterOffset || at == afterNext { // before that, brokers take it: TestLateCopyBeforeMarkers
+		if err := a.marked(a.id); err != nil {
+			a.failed <- err
+			return
+		}
+	}
 	answer, err := DeliverCopy(t.Context(), a.broker, a.frames[a.key])
 	if err != nil {
 		a.failed <- err

@@ -272,7 +272,7 @@ type outcome struct {
 // t*100-100 and commits position t*100. The values that are wrong say so.
 var unguardeds = []unguarded{{
 	// Two ids in turn; the offsets of t2 are sent before t1 has ended, and then a
-	// late copy of t1's arrives. Hold t2's offsets back and it cannot (invariant 2).
+	// late copy of t1's arrives. Hold t2's offsets back, and it cannot (invariant 2).
 	name: "d1: copy of TxnOffsetCommit(1) behind TxnOffsetCommit(2), both commit",
 	run: func(b *bare) string {
 		other := newBare(b.t, b.c, b.topic, "1")
@@ -288,7 +288,7 @@ var unguardeds = []unguarded{{
 	tv1: outcome{"NONE", 100, []string{"t1", "t2"}}, // WRONG: t2 is visible and will be read again
 	tv2: outcome{"NONE", 100, []string{"t1", "t2"}}, // WRONG: the same; a new epoch per transaction is no help
 }, {
-	name: "d1 guarded: TxnOffsetCommit(2) waits for EndTxn(1)",
+	name: "d1 guarded: TxnOffsetCommit(2) waits for EndTxn(1) and its markers",
 	run: func(b *bare) string {
 		other := newBare(b.t, b.c, b.topic, "1")
 		b.produce("t1")
@@ -296,6 +296,9 @@ var unguardeds = []unguarded{{
 		late := b.sent[kmsg.TxnOffsetCommit]
 		other.produce("t2")
 		b.end(true)
+		if err := marked(b.t, b.c.Admin(b.t), b.id); err != nil {
+			b.t.Error(err)
+		}
 		other.positions(200)
 		answer := b.copy(late)
 		other.end(true)

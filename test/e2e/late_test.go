@@ -3,6 +3,7 @@ package e2e
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -78,7 +79,7 @@ var ambushes = []struct {
 // What is taken is so in both senses: the bridge finds it in the positions.
 //
 // "–" in the row of TxnOffsetCommit(n+1) holds as soon as n's markers are written,
-// which is quick on one node. While they are on their way the copy is taken there,
+// which the test waits for. While they are on their way the copy is taken there,
 // too, and overtakes TxnOffsetCommit(n+1) ([TestLateCopyBeforeMarkers]).
 //
 // HARMFUL: the group coordinator of 3.9.1, when it refuses a TxnOffsetCommit for
@@ -137,6 +138,7 @@ func lateCopies(t *testing.T, c *kafka.Cluster, fails bool) {
 		}
 		scenarios++
 		a := newAmbush(c.Bootstrap(), row.key, row.at, fails)
+		a.marked = func(id string) error { return marked(t, r.adm, id) }
 		if fails {
 			// The client sends a commit again itself when its connection is cut, so that one is refused.
 			rule := Rule{Key: row.key, Fault: CutRequest, Every: 1, Times: 1}
@@ -159,6 +161,27 @@ func lateCopies(t *testing.T, c *kafka.Cluster, fails bool) {
 	stopWatch()
 	r.exact(t)
 	proof.Record(t, proof.Result{Broker: c.Version(), Scenarios: scenarios, Records: r.input.Acked(), Note: "late copies of TxnOffsetCommit and EndTxn"})
+}
+
+// marked waits until nothing is left to be written of the id's last commit.
+func marked(t *testing.T, adm *kadm.Client, id string) error {
+	ctx := within(t, patience)
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		described, err := adm.DescribeTransactions(ctx, id)
+		if err != nil {
+			return err
+		}
+		if described[id].State != "PrepareCommit" {
+			return described[id].Err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // takenOver kills the process, starts it anew, and lets one of another name go on
