@@ -146,7 +146,7 @@ soak: ## all faults at once, at random, on real Kafka (SOAK_TIME=10m SOAK_SEED=)
 	E2E_SEED=$(SOAK_SEED) $(GO) test -count=1 -timeout 0 -v -run 'TestSoak$$' $(SOAKFLAGS) ./test/e2e -args -soak $(SOAK_TIME)
 
 .PHONY: model
-model: $(TLA_JAR) ## TLC explores the commit protocol; about 5 min, MODELFLAGS=-quick 1 min
+model: $(TLA_JAR) ## TLC explores the commit protocol; some minutes; MODELFLAGS=-quick leaves the longest out
 	$(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) -run '^TestTLC$$' ./test/model -args -jar $(abspath $(TLA_JAR)) $(MODELFLAGS)
 
 .PHONY: bench
