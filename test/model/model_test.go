@@ -213,7 +213,7 @@ func TestRunsByName(t *testing.T) {
 				t.Fatal(err)
 			}
 			plain := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", " ")), " ")
-			for _, m := range regexp.MustCompile(`\brun "([^"]+)"`).FindAllStringSubmatch(plain, -1) {
+			for _, m := range regexp.MustCompile(`(?:test/model, |\()run "([^"]+)"`).FindAllStringSubmatch(plain, -1) {
 				if found++; !known[m[1]] {
 					t.Errorf("%s: there is no run %q", f, m[1])
 				}
