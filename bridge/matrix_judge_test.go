@@ -11,6 +11,7 @@ import (
 
 // outcome is what became of a row.
 type outcome struct {
+	steps    int      // times that its step was made
 	hits     int      // requests that were refused
 	sessions []string // classes of the sessions that failed
 	aborted  int      // epochs

@@ -38,12 +38,19 @@ type trial struct {
 // inTrial gives test a trial of a phase.
 func inTrial(t *testing.T, p *phase, test func(t *testing.T, tr *trial)) {
 	t.Helper()
+	inTrialOf(t, p, func(*world) {}, test)
+}
+
+// inTrialOf lets prepare change the world before a bridge runs in it.
+func inTrialOf(t *testing.T, p *phase, prepare func(w *world), test func(t *testing.T, tr *trial)) {
+	t.Helper()
 	var opts []kfake.Opt
 	if p.below2 {
 		opts = append(opts, kfake.MaxVersions(kversion.V3_7_0()))
 	}
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(2, "in", "out")
+		prepare(w)
 		w.wire.delay = time.Millisecond // what a client repeats without a pause takes time all the same
 		tr := &trial{world: w, phase: p, seen: w.witness("out")}
 		tr.feed(kept) // the test's clients know the topics from here on
