@@ -78,7 +78,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O19", Where: "twmb/franz-go v1.21.4; streamnative/kop #1424", Fault: "EndTxn answered with an unknown error is taken for committed",
-		Tests: []string{"e2e.TestLostAnswers", "bridge.TestMatrix/end txn", "txn.TestOutcomes"},
+		Tests: []string{"e2e.TestLostAnswers", "bridge.TestMatrix/end txn", "txn.TestOutcomes", "bridge.TestMatrixAfterTheDeed"},
 	},
 	{
 		ID: "O20", Where: "twmb/franz-go #1534", Fault: "an abort while the transaction before is still being finished ends the producer",
@@ -94,7 +94,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O23", Where: "twmb/franz-go #855", Fault: "a network partition at the end of a transaction: is the client good for anything?",
-		Tests: []string{"bridge.TestBlackHole", "cluster.TestClusterNetworkPartition", "e2e.TestLostAnswers"},
+		Tests: []string{"bridge.TestBlackHole", "cluster.TestClusterNetworkPartition", "e2e.TestLostAnswers", "bridge.TestMatrixOfTheWire"},
 	},
 	{
 		ID: "O24", Where: "confluentinc/librdkafka #5456, #3013, #3348", Fault: "positions for a transaction wait for the group's coordinator without end",

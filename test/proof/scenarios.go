@@ -28,15 +28,15 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S07", Fault: "the answer of EndTxn is lost and the process lives (EOF, reset, silence; once and repeatedly): in doubt, and exact in every variant",
-		Tests: []string{"e2e.TestLostAnswers", "bridge.TestAnswersLost/EndTxn", "txn.TestOutcomes", "model.TestTLC"},
+		Tests: []string{"e2e.TestLostAnswers", "bridge.TestAnswersLost/EndTxn", "txn.TestOutcomes", "model.TestTLC", "bridge.TestMatrixOfTheWire"},
 	},
 	{
 		ID: "S08", Fault: "the EndTxn request itself is lost: the next session aborts the transaction, and the epoch comes once",
-		Tests: []string{"e2e.TestLostAnswers", "e2e.TestLateCopies", "model.TestTLC"},
+		Tests: []string{"e2e.TestLostAnswers", "e2e.TestLateCopies", "model.TestTLC", "bridge.TestMatrixOfTheWire"},
 	},
 	{
 		ID: "S09", Fault: "EndTxn is applied and answered UNKNOWN_SERVER_ERROR: no duplicate",
-		Tests: []string{"e2e.TestLostAnswers", "bridge.TestMatrix/end txn", "txn.TestOutcomes"},
+		Tests: []string{"e2e.TestLostAnswers", "bridge.TestMatrix/end txn", "txn.TestOutcomes", "bridge.TestMatrixAfterTheDeed"},
 	},
 	{
 		ID: "S10", Fault: "a late copy of EndTxn or TxnOffsetCommit of an earlier epoch arrives: refused, or without effect, under transaction.version 2 and below it",
@@ -76,7 +76,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S19", Fault: "one-way partition: requests go out, no answer comes back: bounded by time-outs, not ready, then exact",
-		Tests: []string{"cluster.TestClusterNetworkPartition", "e2e.TestLostAnswers", "bridge.TestBlackHole"},
+		Tests: []string{"cluster.TestClusterNetworkPartition", "e2e.TestLostAnswers", "bridge.TestBlackHole", "bridge.TestMatrixOfTheWire"},
 	},
 	{
 		ID: "S20", Fault: "a full partition for longer than the transaction timeout that heals: the broker aborts, the epoch comes once, no loop of fencing",
