@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -132,7 +133,7 @@ func longestGap(until time.Time, logs ...[]e2e.Event) time.Duration {
 		if !last.IsZero() {
 			longest = max(longest, next.Sub(last))
 		}
-		if next == until {
+		if next.Equal(until) {
 			return longest
 		}
 		last = next
@@ -147,18 +148,25 @@ func (r *rig) metadata(ctx context.Context, topics ...string) (kadm.Metadata, er
 
 // inSync is nil when every partition of the cluster has a leader and all its
 // replicas.
-func (r *rig) inSync(ctx context.Context) error {
+func (r *rig) inSync(ctx context.Context) error { return r.replicated(ctx, len(r.cluster.Nodes())) }
+
+// writable is nil when every partition has a leader and as many replicas as a
+// write needs.
+func (r *rig) writable(ctx context.Context) error { return r.replicated(ctx, len(r.cluster.Nodes())-1) }
+
+func (r *rig) replicated(ctx context.Context, replicas int) error {
 	meta, err := r.metadata(ctx)
 	if err != nil {
 		return err
 	}
-	if n := len(meta.Brokers); n != len(r.cluster.Nodes()) {
+	if n := len(meta.Brokers); n < replicas {
 		return fmt.Errorf("%d brokers", n)
 	}
 	for _, topic := range meta.Topics.Sorted() {
 		for _, p := range topic.Partitions.Sorted() {
-			if p.Err != nil || p.Leader < 0 || len(p.ISR) < len(r.cluster.Nodes()) {
-				return fmt.Errorf("%s/%d: leader %d, in sync %v of %v, %w", topic.Topic, p.Partition, p.Leader, p.ISR, p.Replicas, p.Err)
+			if p.Leader < 0 || len(p.ISR) < replicas {
+				return errors.Join(p.Err, fmt.Errorf("%s/%d: leader %d, in sync %v of %v, offline %v",
+					topic.Topic, p.Partition, p.Leader, p.ISR, p.Replicas, p.OfflineReplicas))
 			}
 		}
 	}

@@ -37,6 +37,7 @@ func TestClusterDiskFull(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			r, a := newRig(t, c, plan{place: apart})
 			r.lead(t, r.out, node)
+			eventually(t, "all replicas in sync", r.inSync) // the two others have to be able to go on
 			r.commits(t, a)
 			full := r.volumeOf(t, volumes[1], node, r.out, 0)
 			if err := full.Fill(); err != nil {
@@ -51,6 +52,7 @@ func TestClusterDiskFull(t *testing.T) {
 			if node.Pid() == 0 {
 				t.Fatal("the broker ended: one of its two disks was full")
 			}
+			eventually(t, "two replicas in sync of everything", r.writable)
 			r.commits(t, a)
 			if err := full.Free(); err != nil {
 				t.Fatal(err)

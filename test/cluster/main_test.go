@@ -78,10 +78,14 @@ func eventually(t *testing.T, what string, done func(context.Context) error) {
 	ctx := within(t, patience)
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
+	var last error // the reason before the one that only says that time is over
 	for {
-		last := done(ctx)
-		if last == nil {
+		err := done(ctx)
+		if err == nil {
 			return
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
 		}
 		select {
 		case <-ticker.C:

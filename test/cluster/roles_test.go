@@ -85,7 +85,7 @@ func (r *rig) leader(t *testing.T, topic string, spare ...*kafka.Node) *kafka.No
 		for _, p := range meta.Topics[topic].Partitions.Sorted() {
 			n := r.cluster.NodeByID(p.Leader)
 			if n == nil {
-				return fmt.Errorf("%s/%d has no leader: %w", topic, p.Partition, p.Err)
+				return errors.Join(p.Err, fmt.Errorf("%s/%d has no leader", topic, p.Partition))
 			}
 			found = n
 			free := true
