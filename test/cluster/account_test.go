@@ -95,6 +95,9 @@ func (r *rig) tell() {
 	}
 }
 
+// restarted is what the bridge says when it begins anew within the process.
+const restarted = "session failed, starting again"
+
 func (r *rig) record(t *testing.T, v oracle.Verdict, until time.Time) {
 	t.Helper()
 	r.mu.Lock()
@@ -104,12 +107,19 @@ func (r *rig) record(t *testing.T, v oracle.Verdict, until time.Time) {
 	for _, l := range r.lives {
 		logs = append(logs, l.Log.Events(0))
 		aborted += l.Log.Count("epoch aborted")
-		restarts += l.Log.Count("session failed, starting again")
+		restarts += l.Log.Count(restarted)
 	}
 	gap := longestGap(until, logs...)
 	note := fmt.Sprintf("3 nodes; %v without a commit at the longest, %d epochs aborted, %d restarts in the process; invariant held in %d samples",
 		gap.Round(10*time.Millisecond), aborted, restarts, r.watch.Samples())
 	t.Logf("%s; %s", v, note)
+	for _, l := range r.lives {
+		for _, e := range l.Log.Events(0) {
+			if e.Message == restarted {
+				t.Logf("%s: %s", l.instance, e.Line)
+			}
+		}
+	}
 	proof.Record(t, proof.Result{
 		Broker: proof.V44, Took: time.Since(r.began), Scenarios: 1, Records: v.In,
 		Lost: v.Lost.Count, Duplicated: v.Duplicated.Count, OutOfOrder: v.OutOfOrder.Count,
