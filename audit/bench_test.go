@@ -118,19 +118,20 @@ func BenchmarkRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer cl.Close()
-	value, at := bytes.Repeat([]byte("x"), 100), offsets.Positions{}
+	value := bytes.Repeat([]byte("x"), 100)
+	var at kadm.Offsets
 	for p := range int32(2) {
 		for i := range records / 2 {
 			for _, topic := range []string{"in", "out"} {
 				cl.Produce(b.Context(), &kgo.Record{Topic: topic, Partition: p, Key: fmt.Append(nil, i), Value: value, Timestamp: time.UnixMilli(int64(i))}, nil)
 			}
 		}
-		at[offsets.TopicPartition{Topic: "in", Partition: p}] = offsets.Position{Offset: records / 2, LeaderEpoch: -1}
+		at.AddOffset("in", p, records/2, -1)
 	}
 	if err := cl.Flush(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if err := offsets.CommitEmptyGroup(b.Context(), kadm.NewClient(cl), "g", at); err != nil {
+	if err := kadm.NewClient(cl).CommitAllOffsets(b.Context(), "g", at); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()

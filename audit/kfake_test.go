@@ -80,8 +80,9 @@ func (s *stand) transaction(commit kgo.TransactionEndTry, records ...*kgo.Record
 
 func (s *stand) commit(topic string, partition int32, offset int64) {
 	s.t.Helper()
-	at := offsets.Positions{{Topic: topic, Partition: partition}: {Offset: offset, LeaderEpoch: -1}}
-	if err := offsets.CommitEmptyGroup(s.t.Context(), s.adm, s.o.Group, at); err != nil {
+	var at kadm.Offsets
+	at.AddOffset(topic, partition, offset, -1)
+	if err := s.adm.CommitAllOffsets(s.t.Context(), s.o.Group, at); err != nil {
 		s.t.Fatal(err)
 	}
 }

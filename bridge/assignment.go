@@ -170,6 +170,7 @@ func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 		s.log.Info("partitions assigned", "assigned", added)
 		now := time.Now()
 		s.gained.Store(&now)
+		s.board.waits()
 	}
 	crashpoint.At("recovery: partitions assigned")
 }

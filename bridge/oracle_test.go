@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/transform"
 )
 
@@ -229,8 +228,9 @@ func (w *world) behind(group string, topics ...string) int64 {
 // commitAt sets a position of a group without members.
 func (w *world) commitAt(group, topic string, p int32, offset int64) {
 	w.t.Helper()
-	at := offsets.Positions{{Topic: topic, Partition: p}: {Offset: offset, LeaderEpoch: -1}}
-	if err := offsets.CommitEmptyGroup(w.t.Context(), w.adm, group, at); err != nil {
+	var at kadm.Offsets
+	at.AddOffset(topic, p, offset, -1)
+	if err := w.adm.CommitAllOffsets(w.t.Context(), group, at); err != nil {
 		w.t.Fatal(err)
 	}
 }

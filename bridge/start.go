@@ -177,20 +177,7 @@ func (s *session) prepareStart(ctx context.Context) error {
 			return err
 		}
 	}
-	s.first = first
-	if len(first) > 0 {
-		crashpoint.At("recovery: start resolved")
-		err := offsets.CommitEmptyGroup(ctx, s.admin, s.opts.Group, first)
-		switch {
-		case err == nil:
-			crashpoint.At("recovery: start committed")
-			s.log.Info("start positions committed", "start", start.String(), "partitions", len(first))
-			s.first = nil
-		case errors.Is(err, offsets.ErrGroupActive): // committed as a member, see adjustOffsets
-		default:
-			return txn.Classify(txn.CallGroup, fmt.Errorf("commit the start: %w", err))
-		}
-	}
+	s.first = first // committed as a member, see commitStart
 	s.started = true
 	return nil
 }
@@ -351,6 +338,8 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 	s.awaitMade()
 	crashpoint.At("recovery: offsets fetched")
 	s.gained.Store(nil) // positions are stable
+	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
+	defer cancel()
 	missing := false
 	for _, partitions := range fetched {
 		for _, o := range partitions {
@@ -358,6 +347,7 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 		}
 	}
 	if !missing {
+		s.board.positioned()
 		return fetched, nil
 	}
 	known, err := s.commitStart(ctx, fetched)
@@ -375,6 +365,7 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 			}
 		}
 	}
+	s.board.positioned()
 	return fetched, nil
 }
 
@@ -420,11 +411,11 @@ func (s *session) commitStart(ctx context.Context, fetched map[string]map[int32]
 		}
 	}
 	if len(todo) > 0 {
-		crashpoint.At("recovery: late start resolved")
+		crashpoint.At("recovery: start resolved")
 		if err := s.sink.CommitStart(ctx, todo, s.credential()); err != nil {
 			return nil, err
 		}
-		crashpoint.At("recovery: late start committed")
+		crashpoint.At("recovery: start committed")
 		s.log.Info("start positions committed", "start", s.opts.Start.String(), "partitions", len(todo))
 		maps.Copy(have, todo)
 	}

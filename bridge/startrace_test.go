@@ -45,3 +45,30 @@ func startOf(instance string) func(kmsg.Request) bool {
 		return strings.HasPrefix(r.(*kmsg.OffsetCommitRequest).MemberID, instance+"-")
 	}
 }
+
+// TestStartOfAStalledInstance: the start commit of an instance stalls for as long as another one lives. It must not take
+// back what that one has committed. (Without membership it would: the group is empty again.)
+func TestStartOfAStalledInstance(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		w.feed("in", 5, 0, 1, 2, 3)
+		n := 0
+		w.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.KeepControl()
+			n++
+			if n == 1 {
+				w.SleepControl(func() { w.pass(4 * time.Second) })
+			}
+			return nil, nil, false
+		})
+		b := w.start(w.options(instance("b")))
+		w.until("first start is under way", func() bool { return n == 1 })
+		a := w.start(w.options())
+		w.caughtUp("in")
+		a.stopped()
+		w.pass(10 * time.Second)
+		w.caughtUp("in")
+		b.stopped()
+		w.exact("out", "in")
+	})
+}

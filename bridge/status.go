@@ -204,6 +204,9 @@ type board struct {
 	base       time.Time    // progressed counts from here; its monotonic reading makes a set clock harmless
 	progressed atomic.Int64 // nanoseconds since base of the last progress
 
+	waiting atomic.Pointer[time.Time] // since when gained partitions have no positions yet; nil = none
+	silent  atomic.Pointer[Streak]    // requests that do not depend on records and fail; nil = they are answered
+
 	mu      sync.Mutex // held by writers
 	current atomic.Pointer[Status]
 }
@@ -409,8 +412,26 @@ func (b *board) live(maxSilence time.Duration) []healthCheck {
 	return []healthCheck{loop}
 }
 
+// looked notes whether the brokers answer a request that is made from time to time, records or not: a poll that brings
+// nothing cannot tell an idle input from a broken line.
+func (b *board) looked(err error) {
+	if err == nil {
+		b.silent.Store(nil)
+		return
+	}
+	b.silent.Store(b.silent.Load().and(b.stamp(), err))
+}
+
+// waits notes that gained partitions have no positions yet, and positioned that they do.
+func (b *board) waits() {
+	now := b.now()
+	b.waiting.CompareAndSwap(nil, &now)
+}
+
+func (b *board) positioned() { b.waiting.Store(nil) }
+
 // ready answers whether the bridge does its work: it is running, with partitions or standing by, and neither
-// commits nor polls have been failing for longer than tolerance (the epoch timeout).
+// commits nor polls have been failing, nor positions been missing, for longer than tolerance (the epoch timeout).
 //
 // After a restart only the next commit ends a row of failed ones, and an idle input never brings one. So the
 // row also counts as over once we have been running for tolerance without another failure: an epoch that
@@ -435,6 +456,12 @@ func (b *board) ready(tolerance time.Duration) []healthCheck {
 	}
 	if k := s.PollFailing; k != nil && now.Sub(k.Since) > tolerance {
 		poll.reason = fmt.Sprintf("failing for %s: %s", rounded(now.Sub(k.Since)), k.Err)
+	}
+	if since := b.waiting.Load(); since != nil && s.State == StateRunning && now.Sub(*since) > tolerance {
+		poll.reason = fmt.Sprintf("waiting for the group's positions for %s: a transaction holds them back, or its coordinator does not answer", rounded(now.Sub(*since)))
+	}
+	if k := b.silent.Load(); k != nil && poll.reason == "" && now.Sub(k.Since) > tolerance {
+		poll.reason = fmt.Sprintf("the brokers do not answer, for %s: %s", rounded(now.Sub(k.Since)), k.Err)
 	}
 	return []healthCheck{state, commit, poll}
 }

@@ -355,6 +355,37 @@ func TestReady(t *testing.T) {
 			b.enter(StateRunning)
 			b.assign(map[string][]int32{"t": {0}})
 		}, fine},
+		{"running, positions are on their way", func(b *board, c *handClock) {
+			b.enter(StateRunning)
+			b.waits()
+			c.pass(tolerance)
+		}, fine},
+		{"running, but without positions", func(b *board, c *handClock) {
+			b.enter(StateRunning)
+			b.waits()
+			c.pass(tolerance)
+			b.waits() // more partitions do not make it newer
+			c.pass(time.Second)
+		}, "[+]state ok\n[+]commit ok\n[-]poll failed: waiting for the group's positions for 16s: a transaction holds them back, or its coordinator does not answer"},
+		{"an idle input on a broken line", func(b *board, c *handClock) {
+			b.enter(StateRunning)
+			b.looked(errors.New("i/o timeout"))
+			c.pass(tolerance)
+			b.looked(errors.New("i/o timeout"))
+			c.pass(time.Second)
+		}, "[+]state ok\n[+]commit ok\n[-]poll failed: the brokers do not answer, for 16s: i/o timeout"},
+		{"the brokers answer again", func(b *board, c *handClock) {
+			b.enter(StateRunning)
+			b.looked(errors.New("i/o timeout"))
+			c.pass(time.Minute)
+			b.looked(nil)
+		}, fine},
+		{"positions have come", func(b *board, c *handClock) {
+			b.enter(StateRunning)
+			b.waits()
+			c.pass(time.Minute)
+			b.positioned()
+		}, fine},
 		{"standing by with nothing assigned", func(b *board, _ *handClock) { b.enter(StateRunning) }, fine},
 		{
 			"stopping", func(b *board, _ *handClock) { b.enter(StateRunning); b.enter(StateStopping) },

@@ -98,6 +98,9 @@ func (s *session) watchTopics(ctx context.Context) {
 		return
 	}
 	topics, err := s.admin.ListTopics(ctx, names...)
+	if s.ctx.Err() == nil {
+		s.board.looked(err)
+	}
 	if err != nil {
 		s.log.Debug("input topics not looked at", "err", err)
 		return

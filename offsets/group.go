@@ -10,10 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// ErrGroupActive says that a commit without membership was refused because the group has members. Only a member
-// may commit there, with its member id and generation.
-var ErrGroupActive = errors.New("group has members")
-
 // How often Committed asks again while positions are held back by a transaction. The first wait is about the
 // time in which a coordinator finishes one; the last bounds how late we notice.
 const (
@@ -113,47 +109,4 @@ func fetchedName(o kadm.OffsetResponse) string {
 		topic = "topic id " + o.TopicID.String()
 	}
 	return TopicPartition{topic, o.Partition}.String()
-}
-
-// CommitEmptyGroup commits positions for a group without members, by an OffsetCommit that names no member. It is
-// meant for the positions of a first start, before anybody joins. If somebody already did, the broker refuses it
-// and the error wraps ErrGroupActive: join, and commit as a member.
-//
-// Every partition's code is looked at. On an error some partitions may have been committed; committing the same
-// positions again is harmless as long as the group has no members.
-func CommitEmptyGroup(ctx context.Context, adm *kadm.Client, group string, p Positions) error {
-	if len(p) == 0 {
-		return nil
-	}
-	answers, err := adm.CommitOffsets(ctx, group, p.toCommit())
-	if err != nil {
-		return fmt.Errorf("commit start positions of group %q: %w", group, err)
-	}
-	var refused []error
-	answers.EachError(func(o kadm.OffsetResponse) {
-		err := fmt.Errorf("%s at offset %d: %w", TopicPartition{o.Topic, o.Partition}, o.At, o.Err)
-		if refusedForMembers(o.Err) {
-			err = fmt.Errorf("%w: %w", ErrGroupActive, err)
-		}
-		refused = append(refused, err)
-	})
-	if err := joinErrors(refused); err != nil {
-		return fmt.Errorf("commit start positions of group %q: %w", group, err)
-	}
-	return nil
-}
-
-// refusedForMembers says whether a code is how a group coordinator turns down a commit that names no member
-// because there are members (ClassicGroup and ConsumerGroup, validateOffsetCommit). The classic one answers
-// UNKNOWN_MEMBER_ID or, during a join, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS; KIP-848 knows
-// STALE_MEMBER_EPOCH too.
-func refusedForMembers(err error) bool {
-	for _, code := range []error{
-		kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.StaleMemberEpoch,
-	} {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return false
 }

@@ -103,7 +103,11 @@ func (b *broker) stage(t *testing.T, cl *kgo.Client, group string, tp TopicParti
 // commit commits positions for a group without members.
 func (b *broker) commit(t *testing.T, group string, p Positions) {
 	t.Helper()
-	if err := CommitEmptyGroup(t.Context(), b.adm, group, p); err != nil {
+	var at kadm.Offsets
+	for tp, p := range p {
+		at.AddOffset(tp.Topic, tp.Partition, p.Offset, p.LeaderEpoch)
+	}
+	if err := b.adm.CommitAllOffsets(t.Context(), group, at); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // ErrBackwards says that a partition's position would step back. The error that wraps it names the partition
@@ -97,13 +95,4 @@ func (p Positions) topics() map[string]bool {
 		set[tp.Topic] = true
 	}
 	return set
-}
-
-// toCommit gives p in the form in which kadm commits it.
-func (p Positions) toCommit() kadm.Offsets {
-	var os kadm.Offsets
-	for tp, at := range p {
-		os.AddOffset(tp.Topic, tp.Partition, at.Offset, at.LeaderEpoch)
-	}
-	return os
 }

@@ -202,7 +202,7 @@ func OutputWritten(ctx context.Context, adm *kadm.Client, topics []string) (topi
 // all; it is empty if there is no such topic. A topic with a position for one partition has been started before:
 // its other partitions came later and are not here, they begin at the earliest offset.
 //
-// Nothing is committed: the caller has to, before it reads a record (CommitEmptyGroup). StartUnset resolves like
+// Nothing is committed: the caller has to, as a member and before it reads a record. StartUnset resolves like
 // StartEarliest. Only when a topic seems to have no position does it wait, like Committed, for open transactions
 // until ctx ends: the first position of the topic may be in one. A position that is there cannot go away by one.
 func FirstStart(ctx context.Context, adm *kadm.Client, group string, topics []string, start Start) (Positions, error) {

@@ -27,13 +27,11 @@ func Points() []string {
 		"recovery: one id fenced", // the second arrival is that of the other id; below transaction.version 2 renewals follow
 		"recovery: both fenced",
 		"recovery: name taken", // KIP-848 only: the name's last holder was made to leave
-		"recovery: start resolved",
-		"recovery: start committed",
 		"recovery: joined",
 		"recovery: partitions assigned",
 		"recovery: offsets fetched",
-		"recovery: late start resolved", // of a partition that appeared later, as a member
-		"recovery: late start committed",
+		"recovery: start resolved", // of partitions without a position
+		"recovery: start committed",
 
 		// Between begin and commit.
 		"epoch: gate opened",

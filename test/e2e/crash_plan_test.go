@@ -95,9 +95,9 @@ func crashScenes() []crashScene {
 			play:   firstStart,
 		},
 		{
-			name:   "partition added",
+			name: "partition added", again: true,
 			plan:   plan{in: 2, out: 3, settings: map[string]string{"BRIDGE_START": "latest"}},
-			points: []string{"recovery: late start resolved", "recovery: late start committed"},
+			points: []string{"recovery: start resolved", "recovery: start committed"},
 			play:   partitionAdded,
 		},
 	}

@@ -296,8 +296,8 @@ func partitionAdded(t *testing.T, r *crashRig) {
 	if err := r.feed.AddSource(within(t, patience), oracle.Source{Topic: r.in, Partition: 2}); err != nil {
 		t.Fatal(err)
 	}
-	r.die(t, "recovery: late start resolved", 1, nil)
-	r.die(t, "recovery: late start resolved", 1, nil)
-	r.die(t, "recovery: late start committed", 1, nil)
-	r.comeBack(t, "late start")
+	r.die(t, "recovery: start resolved", 1, nil)
+	r.die(t, "recovery: start resolved", 1, nil)
+	r.die(t, "recovery: start committed", 1, nil)
+	r.comeBack(t, "start of a new partition")
 }

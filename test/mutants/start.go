@@ -40,7 +40,7 @@ func startRules() []Mutant {
 		},
 		{
 			Name: "start-not-committed", Rule: 13, Why: "start positions are not made durable before the first epoch",
-			Edits:   []Edit{{"bridge/start.go", "err := offsets.CommitEmptyGroup(ctx, s.admin, s.opts.Group, first)", "err := ctx.Err()"}},
+			Edits:   []Edit{{"bridge/start.go", "s.sink.CommitStart(ctx, todo, s.credential())", "ctx.Err()"}},
 			Package: "./bridge", Tests: []string{"TestStart"},
 		},
 		{
