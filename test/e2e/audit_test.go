@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -53,6 +54,24 @@ func (r *rig) audit(t *testing.T, status int, settings map[string]string, args .
 	return report
 }
 
+// awaitPositions waits until the group has a position of each partition: before, an audit has nothing to go by.
+func (r *rig) awaitPositions(ctx context.Context, t *testing.T) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for p := int32(0); p < int32(r.plan.in); {
+		if r.position(t, p) >= 0 {
+			p++
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // audits runs one audit after the other until it is stopped; then answers how many there were, and how many records
 // the last one saw. Each must be a pass: nothing is wrong, and nothing is hidden for longer than it waits.
 func (r *rig) audits(t *testing.T) (stopAudits func() int) {
@@ -61,6 +80,7 @@ func (r *rig) audits(t *testing.T) (stopAudits func() int) {
 	done := make(chan int, 1)
 	go func() { // ends with the function that is answered, or with the test
 		n := 0
+		r.awaitPositions(ctx, t)
 		for ctx.Err() == nil {
 			status, report, err := audited(ctx, t, r.environ("audit", nil), "--wait", "10m")
 			switch {
