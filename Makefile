@@ -83,7 +83,7 @@ test: ## all tests, those on real Kafka 4.4.0 and 3.9.1 too
 
 .PHONY: race
 race: ## the race detector, on everything that needs no real Kafka
-	$(GO) test -race -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -vE '/test/(kafka|e2e|bench)')
+	$(GO) test -race -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -vE '/test/(kafka|e2e|bench|cluster|mutants)')
 
 .PHONY: lint
 lint: ## golangci-lint; its first build takes some minutes

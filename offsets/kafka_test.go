@@ -111,13 +111,3 @@ func (b *broker) commit(t *testing.T, group string, p Positions) {
 		t.Fatal(err)
 	}
 }
-
-// join makes a member of the group that stays until the test ends.
-func (b *broker) join(t *testing.T, group, topic string, opts ...kgo.Opt) *kgo.Client {
-	t.Helper()
-	cl := b.client(t, append([]kgo.Opt{kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit()}, opts...)...)
-	if _, err := b.WaitGroupStable(t.Context(), group, 1); err != nil {
-		t.Fatal(err)
-	}
-	return cl
-}

@@ -47,7 +47,8 @@
 //  11. The newest starter owns a name; the other one ends. Whose it is tells a LeaveGroup with our last member id.
 //  12. Longest open age + 2 × epoch timeout < transaction timeout < session timeout <= rebalance timeout.
 //  13. Positions: no reset by the client; transaction markers move positions; truncation stops the bridge; start
-//     positions are committed before the first epoch.
+//     positions are committed before the first epoch, by a member and for its own partitions. Without a member the
+//     commit would be good at any later time at which the group is empty, and take back what others have committed.
 //  14. Below transaction.version 2: AddOffsetsToTxn first, TxnOffsetCommit at most v4, and a slot's client is
 //     made anew after every EndTxn, since a late copy of EndTxn or TxnOffsetCommit could still reach the next
 //     transaction of its producer epoch (KAFKA-17754).
