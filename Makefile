@@ -118,7 +118,7 @@ PROOF_PARTS := e2e cluster fake soak model mutants
 PROOF_SOAK  ?= 10m
 
 .PHONY: proof
-proof: ## everything that is too long for CI, then docs/proof.md; some hours
+proof: ## everything that is too long for CI, then docs/proof.md; an hour and a half
 	@failed=; for part in $(PROOF_PARTS); do \
 	  $(MAKE) --no-print-directory proof-$$part || failed="$$failed $$part"; \
 	done; \
@@ -126,7 +126,7 @@ proof: ## everything that is too long for CI, then docs/proof.md; some hours
 	@$(MAKE) --no-print-directory proof-write
 
 .PHONY: proof-e2e proof-cluster proof-fake proof-soak proof-model proof-mutants proof-write
-proof-e2e: ## one part: the binary on real Kafka, about an hour
+proof-e2e: ## one part: the binary on real Kafka, half an hour
 	$(PROOF) run e2e -- $(GO) test -count=1 -timeout 120m -v $(TESTFLAGS) ./test/e2e -args -long
 proof-cluster: ## one part: faults of a cluster of three brokers; Linux, as root
 	$(PROOF) run cluster -- $(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) ./test/cluster -args -long
