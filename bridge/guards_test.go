@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -301,10 +302,13 @@ func TestGroupErrors(t *testing.T) {
 func TestNameIsTaken(t *testing.T) {
 	protocols(t, func(t *testing.T, w *world, protocol func(*Options)) {
 		w.topics(1, "in", "out")
+		var mu sync.Mutex
 		var asked []string
 		for _, key := range []kmsg.Key{kmsg.LeaveGroup, kmsg.JoinGroup, kmsg.ConsumerGroupHeartbeat} {
 			w.ControlKey(key.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 				w.KeepControl()
+				mu.Lock()
+				defer mu.Unlock()
 				switch r := r.(type) {
 				case *kmsg.LeaveGroupRequest:
 					for _, m := range r.Members {
@@ -326,6 +330,8 @@ func TestNameIsTaken(t *testing.T) {
 		w.feed("in", 10, 0)
 		w.caughtUp("in")
 		b.stopped()
+		mu.Lock()
+		defer mu.Unlock()
 		taken := 0
 		for _, what := range asked {
 			if what == `leave ""` {

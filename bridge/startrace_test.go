@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,17 +53,16 @@ func TestStartOfAStalledInstance(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.topics(4, "in", "out")
 		w.feed("in", 5, 0, 1, 2, 3)
-		n := 0
+		var n atomic.Int64
 		w.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			w.KeepControl()
-			n++
-			if n == 1 {
+			if n.Add(1) == 1 {
 				w.SleepControl(func() { w.pass(4 * time.Second) })
 			}
 			return nil, nil, false
 		})
 		b := w.start(w.options(instance("b")))
-		w.until("first start is under way", func() bool { return n == 1 })
+		w.until("first start is under way", func() bool { return n.Load() == 1 })
 		a := w.start(w.options())
 		w.caughtUp("in")
 		a.stopped()
