@@ -347,7 +347,6 @@ func (s *session) close(ctx context.Context, err error) error {
 	s.topicIDs = s.assigned.allIDs()
 	s.board.assign(nil)
 	s.board.openTxn(time.Time{})
-	s.board.positioned()
 	if !stopping || s.member == "" || err == nil && !s.opts.LeaveOnStop {
 		return err
 	}

@@ -271,8 +271,13 @@ func (b *board) enter(state State) (changed bool) {
 	return changed
 }
 
-// assign replaces the assignment. The map is copied; nil means nothing is assigned.
+// assign replaces the assignment. The map is copied; nil means nothing is assigned, and then nothing is waited for and
+// nobody asked.
 func (b *board) assign(partitions map[string][]int32) {
+	if len(partitions) == 0 {
+		b.positioned()
+		b.looked(nil)
+	}
 	b.update(func(s *Status) {
 		s.Assigned = maps.Clone(partitions)
 		s.own()

@@ -380,6 +380,14 @@ func TestReady(t *testing.T) {
 			c.pass(time.Minute)
 			b.looked(nil)
 		}, fine},
+		{"without positions or answers, and now standing by", func(b *board, c *handClock) {
+			b.enter(StateRunning)
+			b.assign(map[string][]int32{"t": {0}})
+			b.waits()
+			b.looked(errors.New("i/o timeout"))
+			c.pass(time.Minute)
+			b.assign(map[string][]int32{})
+		}, fine},
 		{"positions have come", func(b *board, c *handClock) {
 			b.enter(StateRunning)
 			b.waits()

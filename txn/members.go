@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// liveInstances gives the member ids of the group's static members by instance id. It asks both group protocols, for no answer of one
-// of them means "nobody" by itself: about a group of the other protocol a broker says "Dead" without members
-// (classic, before version 6), GROUP_ID_NOT_FOUND, or an empty member list. Only if a protocol knows the group
+// liveInstances gives the member ids of the group's static members by instance id. It asks both group protocols, for
+// no answer of one of them means "nobody" by itself: about a group of the other protocol a broker says "Dead" without
+// members (classic, before version 6), GROUP_ID_NOT_FOUND, or an empty member list. Only if a protocol knows the group
 // are its members known; a group that neither knows is an error.
 func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[string]string, error) {
 	alive := make(map[string]string)
