@@ -58,7 +58,7 @@ var rooms = map[string]room{
 	},
 	"bridge": {
 		why:     "the runtime: who does what, and in which order",
-		rooms:   []string{"transform", "txn", "offsets", "internal/crashpoint"},
+		rooms:   []string{"transform", "txn", "offsets", "internal/batch", "internal/crashpoint"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, "golang.org/x/sync/errgroup"},
 	},
 	"transform": {
@@ -66,19 +66,23 @@ var rooms = map[string]room{
 	},
 	"txn": {
 		why:     "the two-phase commit: when it becomes true",
-		rooms:   []string{"offsets", "internal/crashpoint"},
+		rooms:   []string{"offsets", "internal/batch", "internal/crashpoint"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", franz + "kversion", "golang.org/x/sync/errgroup"},
 	},
 	"offsets": {
 		why:     "a leaf: where we are",
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr"},
 	},
+	"internal/batch": {
+		why:     "a leaf: the record batch, as it lies in a log",
+		outside: []string{franz + "kgo", franz + "kmsg"},
+	},
 	"internal/crashpoint": {
 		why: "a leaf, empty but in a build for tests: where a crash is tried",
 	},
 	"test/": {
 		why:     "not the product: judges it from outside, as a binary; may use the pure leaves",
-		rooms:   []string{"test/", "offsets", "internal/crashpoint"},
+		rooms:   []string{"test/", "offsets", "internal/batch", "internal/crashpoint"},
 		outside: []string{franz, "golang.org/x/"},
 	},
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/batch"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -69,4 +70,17 @@ type Participant interface {
 	Abort(ctx context.Context)
 	// Close discards every client. Outcomes that were not acknowledged stay unknown until the next fence.
 	Close()
+}
+
+// BatchParticipant is a Participant that takes batches as they were fetched, in place of records.
+type BatchParticipant interface {
+	Participant
+	// ProduceBatches hands whole batches of one output partition over to epoch n, at least one. They are to be Portable
+	// and are changed in place (Reframe); their bytes belong to the epoch until done is called, once, from another
+	// goroutine, when all are acknowledged or one has failed. Batches of one partition are appended in the order of the
+	// calls. It never blocks: the memory of a batch is the caller's, up to done.
+	//
+	// The error names topic, partition and the offset in the source of the batch that failed, or of the record in it
+	// if the broker has named one. Refused(err) tells whether a replay would fail again.
+	ProduceBatches(ctx context.Context, n Epoch, topic string, partition int32, batches []batch.Batch, done func(error))
 }

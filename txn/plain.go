@@ -56,7 +56,7 @@ func (p *Plain) Produce(ctx context.Context, n Epoch, records []*kgo.Record, don
 	o := p.open[n]
 	p.mu.Unlock()
 	o.batches.Add(1)
-	b := &batch{size: int64(len(records)), done: func(r *kgo.Record, err error) {
+	b := &handover{size: int64(len(records)), done: func(r *kgo.Record, err error) {
 		if err != nil {
 			o.failed.CompareAndSwap(nil, &batchFailure{r, err})
 		}

@@ -27,6 +27,9 @@ type Options struct {
 	Admin  *kadm.Client
 	// Version is the finalized transaction.version, see Probe.
 	Version int16
+	// Batches opens a ring of slots that produce whole batches (Ring.ProduceBatches) and no records. It needs
+	// transaction.version 2 or later.
+	Batches bool
 	// Timeout is transaction.timeout.ms of our transactions.
 	Timeout time.Duration
 	// Present answers the membership of this moment: the pair first, the counters afterwards.

@@ -154,8 +154,8 @@ func (s *slot) begin() error {
 	return nil
 }
 
-// batch counts the promises of records that were handed over together.
-type batch struct {
+// handover counts the promises of records that were handed over together.
+type handover struct {
 	slot  *slot
 	size  int64
 	left  atomic.Int64
@@ -168,7 +168,7 @@ type batchFailure struct {
 	err    error
 }
 
-func (b *batch) promise(r *kgo.Record, err error) {
+func (b *handover) promise(r *kgo.Record, err error) {
 	if err != nil {
 		b.first.CompareAndSwap(nil, &batchFailure{r, err})
 		if b.slot != nil {
@@ -190,7 +190,7 @@ func (b *batch) promise(r *kgo.Record, err error) {
 }
 
 func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kgo.Record, error)) {
-	b := &batch{slot: s, size: int64(len(records)), done: done}
+	b := &handover{slot: s, size: int64(len(records)), done: done}
 	b.left.Store(b.size)
 	if s.handed.Add(b.size) == b.size {
 		now := time.Now()
