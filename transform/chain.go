@@ -80,13 +80,21 @@ func (s *Spec) New() *Chain {
 		if st.name == identityName {
 			continue
 		}
-		built, err := st.definition.build(st.arg)
+		built, err := st.build()
 		if err != nil {
 			built = broken{err}
 		}
 		chain.stages = append(chain.stages, chainStage{Transform: built, name: st.name, pos: i + 1})
 	}
 	return chain
+}
+
+// build makes an instance of the stage for one chain.
+func (st *stage) build() (Transform, error) {
+	if model, ok := st.first.(Forker); ok {
+		return model.Fork(), nil
+	}
+	return st.definition.build(st.text)
 }
 
 // broken stands in for a transform that could not be built.

@@ -50,7 +50,7 @@ func subjects(t *testing.T) []subject {
 		}
 		st := spec.stages[0]
 		all = append(all, subject{"bare " + expr, spec.Targets(), func() Transform {
-			bare, err := st.definition.New(st.arg)
+			bare, err := st.build()
 			if err != nil {
 				t.Fatal(err)
 			}

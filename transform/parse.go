@@ -31,6 +31,7 @@ type Spec struct {
 type stage struct {
 	call
 	definition Definition
+	first      Transform // what Parse built, the model of those that fork
 }
 
 // call is one call of an expression as written.
@@ -40,6 +41,12 @@ type call struct {
 	// namePos and argPos are byte positions in the expression; without an argument argPos
 	// is where one would stand.
 	namePos, argPos int
+
+	// text is the argument that the transform gets: arg, or what stands in the file that
+	// arg names. skipped is how many bytes of the file's content come before it.
+	text          string
+	file, content string
+	skipped       int
 }
 
 // ParseError says where an expression is wrong and what to write instead.
@@ -79,14 +86,19 @@ func (c catalog) parse(expr string) (*Spec, error) {
 		if !known {
 			return nil, errorAt(expr, call.namePos, c.unknown(call.name))
 		}
-		built, err := definition.build(call.arg)
+		call, err = call.fetched(expr)
 		if err != nil {
-			return nil, errorAt(expr, call.argPos, fmt.Errorf("%s: %w", call.name, err))
+			return nil, err
 		}
+		built, err := definition.build(call.text)
+		if err != nil {
+			return nil, call.errorIn(expr, err)
+		}
+		call.content = "" // only its errors needed it
 		if router, ok := built.(interface{ Targets() []string }); ok {
 			spec.targets = append(spec.targets, router.Targets()...)
 		}
-		spec.stages = append(spec.stages, stage{call: call, definition: definition})
+		spec.stages = append(spec.stages, stage{call: call, definition: definition, first: built})
 	}
 	slices.Sort(spec.targets)
 	spec.targets = slices.Compact(spec.targets)
@@ -245,11 +257,13 @@ func firstRune(s string) string {
 
 // errorAt locates err at a byte position of the expression.
 func errorAt(expr string, pos int, err error) error {
-	before := expr[:pos]
+	line, column := lineAndColumn(expr, pos)
+	return &ParseError{Line: line, Column: column, Err: err}
+}
+
+// lineAndColumn counts both from 1, the column in characters.
+func lineAndColumn(text string, pos int) (line, column int) {
+	before := text[:pos]
 	lineStart := strings.LastIndexByte(before, '\n') + 1
-	return &ParseError{
-		Line:   strings.Count(before, "\n") + 1,
-		Column: utf8.RuneCountInString(before[lineStart:]) + 1,
-		Err:    err,
-	}
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[lineStart:]) + 1
 }

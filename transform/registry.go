@@ -16,8 +16,9 @@ type Definition struct {
 	Example string // an expression that Parse accepts
 
 	// New makes an instance for one chain. It gets the argument as it is written, without
-	// the outer parentheses and the space around it, and validates all of it: an error
-	// names the value and the remedy. Files are read here and nowhere else. New may be
+	// the outer parentheses and the space around it, or, for @path, what stands in that
+	// file, and validates all of it: an error names the value and the remedy, and errAt
+	// says where in the argument it is. Files are read here and nowhere else. New may be
 	// called by several goroutines at once.
 	New func(arg string) (Transform, error)
 }

@@ -71,3 +71,13 @@ type Record struct {
 type Transform interface {
 	Apply(in *Record, out []Record) ([]Record, error)
 }
+
+// A Forker makes further instances of itself, for other chains, without going through its
+// constructor again. A Transform whose constructor reads a file is one: chains are made
+// anew while the bridge runs, and an aborted epoch that is replayed after the file has
+// changed would become something else. The instance forked from is never applied itself;
+// Fork may be called by several goroutines at once.
+type Forker interface {
+	Transform
+	Fork() Transform
+}
