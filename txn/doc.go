@@ -28,7 +28,7 @@
 //  4. n commits only if every promise of n succeeded and TxnOffsetCommit(n) succeeded. The client would commit
 //     without the failed records, and answer nil without committing when none succeeded; the broker accepts
 //     EndTxn(commit) after a refused TxnOffsetCommit. Nor does the client always know of a success in time: see
-//     slot.visible.
+//     records.knows.
 //  5. A failed or unknown outcome of n ends every later epoch: all clients are discarded, both ids fenced, a new
 //     member id joined, and the positions come from the broker (require-stable). Never from memory, and never
 //     "fenced, so it must have been committed".

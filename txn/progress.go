@@ -133,7 +133,7 @@ func (g *groupProgress) attempts(ctx context.Context, cred Credential, once bool
 // (KIP-447), after AddOffsetsToTxn where the broker does not do that by itself.
 func (g *groupProgress) sendInTxn(ctx context.Context, s *slot, version int16, cp Checkpoint) error {
 	// The producer epoch moves with every transaction (KIP-890): never from memory.
-	pid, epoch, err := s.cl.ProducerID(ctx)
+	pid, epoch, err := s.out.identity(ctx)
 	if err != nil {
 		return Classify(CallOffsets, fmt.Errorf("%s: %w", s.id, err))
 	}

@@ -187,7 +187,7 @@ func TestOpenGivesUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer cl.Close()
-		_, _, err = fence(ctx, cl, o.Log)
+		_, _, err = fence(ctx, overRecords(cl), o.Log)
 		if !errors.Is(err, context.Canceled) || !Unreachable(err) {
 			t.Errorf("fence: %v", err)
 		}

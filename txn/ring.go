@@ -72,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Ring, error) {
 	group, gctx := errgroup.WithContext(ctx)
 	for i := range r.slot {
 		id := ID{Prefix: o.Prefix, Instance: o.Instance, Slot: i}
-		r.slot[i] = &slot{id: id, log: o.Log, client: func() (*kgo.Client, error) { return o.Client(slotOptions(id, o)...) }}
+		r.slot[i] = &slot{id: id, log: o.Log, over: overRecords, client: func() (*kgo.Client, error) { return o.Client(slotOptions(id, o)...) }}
 		r.free[i] = make(chan error, 1) // one token: the slot itself
 		r.free[i] <- nil
 		group.Go(func() error { return r.slot[i].open(gctx) })

@@ -21,12 +21,14 @@ type slot struct {
 	id     ID
 	log    *slog.Logger
 	client func() (*kgo.Client, error)
+	over   func(*kgo.Client) producer // what the slot produces with
 
 	mu    sync.Mutex // guards state, cl and the fields below it
 	state State
 	cl    *kgo.Client
-	begun bool // kgo is in a transaction; stays true over an epoch without output
-	ended bool // EndTxn was sent: the outcome is the broker's to decide
+	out   producer // over cl
+	begun bool     // out is in a transaction; stays true over an epoch without output
+	ended bool     // EndTxn was sent: the outcome is the broker's to decide
 
 	renewing sync.RWMutex // held while cl is made anew; read-held by others that send through cl
 
@@ -81,30 +83,31 @@ func (s *slot) open(ctx context.Context) error {
 	if err != nil {
 		return &FatalError{Status: StatusConfig, Err: fmt.Errorf("client of %s: %w", s.id, err)}
 	}
+	out := s.over(cl)
 	began := time.Now()
-	pid, epoch, err := fence(ctx, cl, s.log)
+	pid, epoch, err := fence(ctx, out, s.log)
 	if err != nil {
-		cl.Close()
+		out.close()
 		return fmt.Errorf("fence %s: %w", s.id, Classify(CallInit, err))
 	}
 	if pid < 0 {
-		cl.Close()
+		out.close()
 		return Fatalf(StatusConfig, "fence %s: the brokers have no transactions (InitProducerID is unknown to them)", s.id)
 	}
 	s.log.Debug("fenced", "txn_id", s.id.String(), "producer_id", pid, "producer_epoch", epoch, "elapsed", time.Since(began))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cl, s.begun, s.ended, s.state = cl, false, false, StateReady
+	s.cl, s.out, s.begun, s.ended, s.state = cl, out, false, false, StateReady
 	crashpoint.At("recovery: one id fenced")
 	return nil
 }
 
-// fence asks for the producer id until it is granted. kgo retries CONCURRENT_TRANSACTIONS by itself but
-// not a failed dial, so the back-off for that is ours.
-func fence(ctx context.Context, cl *kgo.Client, log *slog.Logger) (int64, int16, error) {
+// fence asks for the producer id until it is granted. CONCURRENT_TRANSACTIONS is retried below it, a failed dial is
+// not, so the back-off for that is ours.
+func fence(ctx context.Context, out producer, log *slog.Logger) (int64, int16, error) {
 	var last error
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		pid, epoch, err := cl.ProducerID(ctx)
+		pid, epoch, err := out.identity(ctx)
 		if err != nil && ctx.Err() != nil && last != nil {
 			err = fmt.Errorf("%w, after %w", err, last) // which says whether a broker was ever reached
 		}
@@ -147,7 +150,7 @@ func (s *slot) begin() error {
 	if s.begun {
 		return nil
 	}
-	if err := s.cl.BeginTransaction(); err != nil {
+	if err := s.out.begin(); err != nil {
 		return fmt.Errorf("%w: begin %s: %w", ErrAborted, s.id, err)
 	}
 	s.begun = true
@@ -172,7 +175,7 @@ func (b *handover) promise(r *kgo.Record, err error) {
 	if err != nil {
 		b.first.CompareAndSwap(nil, &batchFailure{r, err})
 		if b.slot != nil {
-			b.slot.fail(r, err)
+			b.slot.fail(fmt.Errorf("topic %s partition %d: %w", r.Topic, r.Partition, err))
 		}
 	}
 	if b.left.Add(-1) > 0 {
@@ -181,7 +184,7 @@ func (b *handover) promise(r *kgo.Record, err error) {
 	f := b.first.Load()
 	if f == nil {
 		if b.slot != nil {
-			b.slot.acknowledge(r, b.size)
+			b.slot.acknowledge(r.Topic, r.Partition, b.size)
 		}
 		b.done(nil, nil)
 		return
@@ -192,10 +195,7 @@ func (b *handover) promise(r *kgo.Record, err error) {
 func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kgo.Record, error)) {
 	b := &handover{slot: s, size: int64(len(records)), done: done}
 	b.left.Store(b.size)
-	if s.handed.Add(b.size) == b.size {
-		now := time.Now()
-		s.opened.CompareAndSwap(nil, &now)
-	}
+	s.hand(b.size)
 	promise := b.promise
 	cl := s.current() // Produce may wait for room, and Close end that
 	if cl == nil {
@@ -207,24 +207,34 @@ func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kg
 	for _, r := range records {
 		cl.Produce(ctx, r, promise)
 	}
-	crashpoint.At("epoch: records handed over")
+	s.handedOver()
 }
 
-// acknowledge counts a batch of which r is the last record.
-func (s *slot) acknowledge(r *kgo.Record, n int64) {
+// hand counts records that are about to be given to the producer.
+func (s *slot) hand(n int64) {
+	if s.handed.Add(n) == n {
+		now := time.Now()
+		s.opened.CompareAndSwap(nil, &now)
+	}
+}
+
+func (s *slot) handedOver() { crashpoint.At("epoch: records handed over") }
+
+// acknowledge counts n records, of which the last went to this partition.
+func (s *slot) acknowledge(topic string, partition int32, n int64) {
 	if s.proof.Load() == nil {
-		s.proof.Store(&offsets.TopicPartition{Topic: r.Topic, Partition: r.Partition})
+		s.proof.Store(&offsets.TopicPartition{Topic: topic, Partition: partition})
 	}
 	s.acked.Add(n)
 	crashpoint.At("epoch: records acknowledged")
 }
 
-// fail remembers the first failed record. kgo would commit the transaction without it.
-func (s *slot) fail(r *kgo.Record, err error) {
+// fail remembers the first failure. kgo would commit the transaction without the record that failed.
+func (s *slot) fail(err error) {
 	s.failMu.Lock()
 	defer s.failMu.Unlock()
 	if s.failure == nil {
-		s.failure = fmt.Errorf("topic %s partition %d: %w", r.Topic, r.Partition, err)
+		s.failure = err
 	}
 }
 
@@ -236,7 +246,7 @@ func (s *slot) failed() error {
 
 // flush waits for every promise of the epoch, then looks at them.
 func (s *slot) flush(ctx context.Context) error {
-	if err := s.cl.Flush(ctx); err != nil {
+	if err := s.out.flush(ctx); err != nil {
 		if f := s.failed(); f != nil {
 			err = f
 		}
@@ -257,15 +267,15 @@ func (s *slot) logProducer(ctx context.Context, log *slog.Logger, n Epoch) {
 	if !log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	pid, epoch, err := s.cl.ProducerID(ctx) // known since the first record
+	pid, epoch, err := s.out.identity(ctx) // known since the first record
 	if err != nil {
 		pid, epoch = -1, -1
 	}
 	log.Debug("epoch offsets sent", "epoch", n, "txn_id", s.id.String(), "producer_id", pid, "producer_epoch", epoch)
 }
 
-// end commits. kgo answers nil without committing when nothing was produced, and commits what it has when a
-// record failed or came late, so all of it is looked at once more.
+// end commits. The producer may answer nil without committing when nothing was produced, and commits what it has when
+// a record failed or came late, so all of it is looked at once more.
 func (s *slot) end(ctx context.Context) error {
 	if h, a := s.handed.Load(), s.acked.Load(); a == 0 || h != a {
 		return Fatalf(StatusBroken, "broken invariant: %s would commit %d of %d records", s.id, a, h)
@@ -280,7 +290,7 @@ func (s *slot) end(ctx context.Context) error {
 	s.ended = true
 	s.mu.Unlock()
 	crashpoint.At("commit: EndTxn ready")
-	if err := s.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := s.out.end(ctx, true); err != nil {
 		return Classify(CallEnd, fmt.Errorf("%s: %w", s.id, err))
 	}
 	crashpoint.At("commit: EndTxn answered")
@@ -291,23 +301,15 @@ func (s *slot) end(ctx context.Context) error {
 	return s.step(EventEnd)
 }
 
-// visible waits until kgo's books show a partition that it has produced to. EndTransaction looks there for what
-// belongs to the transaction; if it finds nothing it answers nil all the same, having sent nothing, or an abort.
-// And kgo v1.22.3 hands the first records for a topic to the broker *before* it enters the topic's partitions
-// (storePartitionsUpdate): with its metadata loop kept waiting by a busy machine, records can be acknowledged,
-// flushed and ended in between. Seen about once in 150 first epochs of a client, on an overloaded machine.
+// visible waits until the producer's own books show that there is something to commit, see records.knows.
 func (s *slot) visible(ctx context.Context) error {
 	tp := *s.proof.Load()
-	known := func() bool {
-		leader, _, _ := s.cl.PartitionLeader(tp.Topic, tp.Partition)
-		return leader >= 0
-	}
-	if known() {
+	if s.out.knows(tp) {
 		return nil
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !known() {
+	for !s.out.knows(tp) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -333,25 +335,25 @@ func (s *slot) renew(ctx context.Context) error {
 
 func (s *slot) abort(ctx context.Context) {
 	s.mu.Lock()
-	cl, begun := s.cl, s.begun && s.handed.Load() > 0 && !s.ended
+	out, begun := s.out, s.begun && s.handed.Load() > 0 && !s.ended
 	s.mu.Unlock()
-	if cl == nil || !begun {
+	if out == nil || !begun {
 		return
 	}
-	if err := cl.AbortBufferedRecords(ctx); err != nil {
+	if err := out.drop(ctx); err != nil {
 		return // the next fence aborts it
 	}
-	if err := cl.EndTransaction(ctx, kgo.TryAbort); err != nil {
+	if err := out.end(ctx, false); err != nil {
 		s.log.Debug("abort not acknowledged, the next fence does it", "txn_id", s.id.String(), "err", err)
 	}
 }
 
 func (s *slot) close() {
 	s.mu.Lock()
-	cl := s.cl
-	s.cl = nil
+	out := s.out
+	s.cl, s.out = nil, nil
 	s.mu.Unlock()
-	if cl != nil {
-		cl.Close()
+	if out != nil {
+		out.close()
 	}
 }

@@ -90,12 +90,12 @@ func commitRules() []Mutant {
 		},
 		{
 			Name: "no-fence", Rule: 5, Why: "a start does not fence: dangling transactions block until their timeout, a zombie may commit",
-			Edits:   []Edit{{"txn/slot.go", "\tpid, epoch, err := fence(ctx, cl, s.log)\n", "\tpid, epoch, err := int64(0), int16(0), ctx.Err()\n\t_ = fence\n"}},
+			Edits:   []Edit{{"txn/slot.go", "\tpid, epoch, err := fence(ctx, out, s.log)\n", "\tpid, epoch, err := int64(0), int16(0), ctx.Err()\n\t_ = fence\n"}},
 			Package: "./txn", Tests: []string{"TestOpenAfterDeath", "TestZombie"},
 		},
 		{
 			Name: "one-fence", Rule: 5, Why: "only slot 0 is fenced",
-			Edits:   []Edit{{"txn/slot.go", "\tpid, epoch, err := fence(ctx, cl, s.log)\n", "\tvar pid int64\n\tvar epoch int16\n\tif s.id.Slot == 0 {\n\t\tpid, epoch, err = fence(ctx, cl, s.log)\n\t}\n"}},
+			Edits:   []Edit{{"txn/slot.go", "\tpid, epoch, err := fence(ctx, out, s.log)\n", "\tvar pid int64\n\tvar epoch int16\n\tif s.id.Slot == 0 {\n\t\tpid, epoch, err = fence(ctx, out, s.log)\n\t}\n"}},
 			Package: "./txn", Tests: []string{"TestOpenAfterDeath", "TestZombie"},
 		},
 		{
@@ -155,7 +155,7 @@ func commitRules() []Mutant {
 		},
 		{
 			Name: "flush-for-ever", Rule: 9, Why: "flush has no deadline",
-			Edits:   []Edit{{"txn/slot.go", `s.cl.Flush(ctx)`, `s.cl.Flush(context.WithoutCancel(ctx))`}},
+			Edits:   []Edit{{"txn/slot.go", `s.out.flush(ctx)`, `s.out.flush(context.WithoutCancel(ctx))`}},
 			Package: "./txn", Tests: []string{"TestFlushDeadline"},
 		},
 		{
