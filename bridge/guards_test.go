@@ -201,7 +201,7 @@ func TestLossIsCounted(t *testing.T) {
 func TestLaneForgets(t *testing.T) {
 	t.Parallel()
 	passes := make(chan pass, 1)
-	l := &lane{passes: passes, tracker: offsets.NewTracker(), stalled: func(time.Duration) {}}
+	l := &lane{passes: passes, tracker: offsets.NewTracker(), idling: ignored()}
 	gone, stays := offsets.TopicPartition{Topic: "in", Partition: 1}, offsets.TopicPartition{Topic: "in", Partition: 2}
 	for _, tp := range []offsets.TopicPartition{gone, stays} {
 		if err := l.tracker.Advance(tp, offsets.Position{Offset: 10}); err != nil {
@@ -239,7 +239,7 @@ func TestBarrierBehindOutputs(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		sink, passes := &order{}, make(chan pass, 1)
 		l := &lane{
-			passes: passes, tracker: offsets.NewTracker(), sink: sink, early: early, stalled: func(time.Duration) {},
+			passes: passes, tracker: offsets.NewTracker(), sink: sink, early: early, idling: ignored(),
 			target: func(in string) string { return in }, budget: newBudget(1 << 20),
 		}
 		e := newEpoch(1)

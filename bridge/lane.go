@@ -26,6 +26,7 @@ type work struct {
 	tp      offsets.TopicPartition
 	records []*kgo.Record
 	size    int64
+	dealt   time.Time // when the records were given to the lane
 	barrier bool
 	forget  []offsets.TopicPartition
 	last    bool
@@ -59,17 +60,17 @@ type piece struct {
 // lane transforms and produces a set of partitions, in order, with one chain instance. It belongs to one
 // goroutine, run.
 type lane struct {
-	id      int
-	in      chan work
-	gone    chan struct{} // closed by run at its end: nobody reads in any more
-	passes  chan<- pass
-	sink    txn.Participant
-	chain   *transform.Chain // nil = identity
-	pace    *pace            // of the chain
-	target  func(input string) string
-	budget  *budget
-	failed  func(error)
-	stalled func(time.Duration)
+	id     int
+	in     chan work
+	gone   chan struct{} // closed by run at its end: nobody reads in any more
+	passes chan<- pass
+	sink   txn.Participant
+	chain  *transform.Chain // nil = identity
+	pace   *pace            // of the chain
+	target func(input string) string
+	budget *budget
+	failed func(error)
+	idling idling
 	// provenance: outputs say in their headers which input they come from.
 	provenance bool
 	early      bool // pass a barrier before the outputs in front of it are produced: at-most-once
@@ -78,6 +79,7 @@ type lane struct {
 	idle    atomic.Bool // waits for input with nothing at a gate
 	tracker *offsets.Tracker
 	pending []outputs
+	waited  standstill // at the last barrier, until it is known whether input was behind it
 	scratch []transform.Record
 }
 
@@ -85,11 +87,11 @@ type lane struct {
 func (l *lane) run(ctx context.Context) error {
 	defer close(l.gone)
 	for {
-		// Without outputs at a gate an idle lane is stalled only if the source holds input back: see pause.
+		// Without outputs at a gate an idle lane is stalled only if the source holds input back: see source.starving.
 		var gate <-chan struct{}
-		var held time.Time
+		var since time.Time
 		if len(l.pending) > 0 {
-			gate, held = l.pending[0].epoch.gate, time.Now()
+			gate, since = l.pending[0].epoch.gate, time.Now()
 		} else {
 			l.idle.Store(true)
 		}
@@ -97,13 +99,14 @@ func (l *lane) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-gate:
-			l.stalled(time.Since(held))
+			l.idling.held(time.Since(since))
 			l.release(ctx)
 		case w := <-l.in:
 			l.idle.Store(false)
 			if gate != nil {
-				l.stalled(time.Since(held))
+				l.idling.held(time.Since(since))
 			}
+			l.settleWait(w)
 			if w.last {
 				return l.drain(ctx)
 			}
@@ -149,17 +152,17 @@ func (l *lane) handle(ctx context.Context, w work) error {
 
 // await waits until e may be produced to, and produces what waited.
 func (l *lane) await(ctx context.Context, e *epoch) error {
-	began := time.Now()
-	for {
+	if !e.open() {
+		began := time.Now()
 		select {
 		case <-e.gate:
-			l.stalled(time.Since(began))
-			l.release(ctx)
-			return nil
+			l.waited = standstill{from: began, to: time.Now(), outputs: len(l.pending) > 0}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+	l.release(ctx)
+	return nil
 }
 
 // release produces whatever waits at an open gate.

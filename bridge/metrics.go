@@ -19,6 +19,7 @@ type metrics struct {
 	bytes    *prometheus.CounterVec // direction
 	restarts *prometheus.CounterVec // class
 	stall    prometheus.Counter
+	held     prometheus.Counter
 
 	duration  prometheus.Histogram
 	alignment prometheus.Histogram
@@ -47,7 +48,11 @@ func newMetrics(reg prometheus.Registerer, b *board) (*metrics, error) {
 		"Restarts inside the process, by the class of failure that led to them.", "class"))
 	m.stall = registerMetric(reg, &errs, prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "lane_stall_seconds_total",
-		Help: "Time in which input waited while a lane neither transformed nor produced, summed over the lanes.",
+		Help: "Time in which input waited while a lane neither transformed nor produced, summed over the lanes: at a barrier with input behind it, or because reading paused for the memory budget or the limits of an epoch.",
+	}))
+	m.held = registerMetric(reg, &errs, prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "lane_held_seconds_total",
+		Help: "Time in which outputs of a lane waited for the epoch before to be flushed and its input was used up, summed over the lanes. It delays outputs by part of an epoch and costs no throughput.",
 	}))
 	m.duration = registerMetric(reg, &errs, histogram("epoch_duration_seconds",
 		"From the barrier of an epoch to its acknowledged commit."))
@@ -115,6 +120,9 @@ func (m *metrics) restart(err error) { m.restarts.WithLabelValues(classOf(err)).
 
 // stalled adds time in which input waited for a lane that did nothing. Negative time is ignored.
 func (m *metrics) stalled(d time.Duration) { m.stall.Add(max(d, 0).Seconds()) }
+
+// holding adds time in which a lane had nothing but outputs that had to wait. Negative time is ignored.
+func (m *metrics) holding(d time.Duration) { m.held.Add(max(d, 0).Seconds()) }
 
 // registerMetric returns c, or the one like it that is already in reg. A clash is added to errs.
 func registerMetric[C prometheus.Collector](reg prometheus.Registerer, errs *[]error, c C) C {

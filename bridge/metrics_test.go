@@ -88,6 +88,8 @@ func TestMetricsCountEpochs(t *testing.T) {
 	m.restart(fmt.Errorf("%w: y", txn.ErrAborted))
 	m.stalled(1500 * time.Millisecond)
 	m.stalled(-time.Second)
+	m.holding(250 * time.Millisecond)
+	m.holding(-time.Second)
 	expect(t, samples(gather(t, reg)), map[string]float64{
 		`eosbridge_epochs_total{class="",outcome="committed"}`:       1,
 		`eosbridge_epochs_total{class="",outcome="carried"}`:         1,
@@ -102,6 +104,7 @@ func TestMetricsCountEpochs(t *testing.T) {
 		`eosbridge_restarts_total{class="aborted"}`:  1,
 		`eosbridge_restarts_total{class="fatal"}`:    0,
 		`eosbridge_lane_stall_seconds_total`:         1.5,
+		`eosbridge_lane_held_seconds_total`:          0.25,
 		// Each histogram has the epochs that reached the end of its step.
 		`eosbridge_epoch_alignment_seconds_count`: 3,
 		`eosbridge_epoch_alignment_seconds_sum`:   0.0045,

@@ -29,6 +29,7 @@ type source struct {
 	*session
 	epoch       *epoch
 	lastBarrier time.Time
+	undealt     int // records of the last poll that no lane has got yet
 }
 
 func newSource(s *session) *source {
@@ -111,9 +112,9 @@ func (s *source) dueIn() time.Duration {
 	return d
 }
 
-// pause waits without polling until something has changed. Lanes that are idle meanwhile are stalled.
+// pause waits without polling until something has changed.
 func (s *source) pause(atMost time.Duration) {
-	began, idle := time.Now(), s.idleLanes()
+	defer s.starving()()
 	if atMost <= 0 {
 		atMost = idlePoll
 	}
@@ -125,17 +126,6 @@ func (s *source) pause(atMost time.Duration) {
 	case <-timer.C:
 	case <-s.ctx.Done():
 	}
-	s.metrics.stalled(time.Since(began) * time.Duration(min(idle, s.idleLanes())))
-}
-
-func (s *source) idleLanes() int {
-	n := 0
-	for _, l := range s.lanes {
-		if l.idle.Load() {
-			n++
-		}
-	}
-	return n
 }
 
 // barrier closes the epoch. The credential is captured while a rebalance is still blocked.
@@ -170,6 +160,12 @@ func (s *source) allowRebalance() {
 func (s *source) send(lane int, w work) {
 	select {
 	case s.lanes[lane].in <- w:
+		return
+	default:
+	}
+	defer s.starving()()
+	select {
+	case s.lanes[lane].in <- w:
 	case <-s.ctx.Done():
 	}
 }
@@ -187,9 +183,11 @@ func (s *source) poll() error {
 	if failure != nil {
 		return failure
 	}
+	s.undealt = fetches.NumRecords()
+	now := time.Now()
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
-			s.deal(p)
+			s.deal(p, now)
 		}
 	})
 	if s.epoch.opened.IsZero() {
@@ -201,20 +199,21 @@ func (s *source) poll() error {
 // recordOverhead is what a decoded record takes besides its payload: kgo.Record and its place in slices.
 const recordOverhead = 200
 
-func (s *source) deal(p kgo.FetchTopicPartition) {
+func (s *source) deal(p kgo.FetchTopicPartition, now time.Time) {
 	e := s.epoch
 	tp := offsets.TopicPartition{Topic: p.Topic, Partition: p.Partition}
 	payload := bytesOf(p.Records)
 	size := payload + recordOverhead*int64(len(p.Records))
 	if e.opened.IsZero() {
-		e.opened = time.Now()
+		e.opened = now
 	}
 	e.recordsIn += int64(len(p.Records))
 	e.bytesIn += payload
 	s.budget.take(size)
 	lane := s.assigned.lane(tp)
 	e.lanes[lane] = true
-	s.send(lane, work{epoch: e, tp: tp, records: p.Records, size: size})
+	s.undealt -= len(p.Records)
+	s.send(lane, work{epoch: e, tp: tp, records: p.Records, size: size, dealt: now})
 }
 
 // fetchError answers the error that ends the session, or nil for what the client gets over by itself.
