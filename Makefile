@@ -34,6 +34,7 @@ TESTFLAGS ?=
 # Flags of the demo, e.g. make demo DEMOFLAGS='--kafka localhost:9092'
 DEMOFLAGS ?=
 BENCHFLAGS ?=
+PEERS ?=
 MUTANTFLAGS ?=
 FUZZTIME ?= 20s
 # How long the soak runs, the seed of its plan (empty = a new one), more flags, e.g.
@@ -152,6 +153,10 @@ model: $(TLA_JAR) ## TLC explores the commit protocol; some minutes; MODELFLAGS=
 .PHONY: bench
 bench: build ## throughput and stalls against a plain copy, on real Kafka
 	$(GO) run ./test/bench $(BENCHFLAGS)
+
+.PHONY: peers
+peers: ## Kafka Streams, Flink and librdkafka for make bench, into .cache/peers (PEERS='streams flink rdkafka')
+	test/bench/peers/build.sh .cache/peers $(PEERS)
 
 .PHONY: bench-audit
 bench-audit: build ## speed and memory of the audit of 10 million records, on real Kafka

@@ -3,6 +3,7 @@ package peers
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,28 @@ func TestFind(t *testing.T) {
 		}
 		if slices.ContainsFunc(c.Env, func(s string) bool { return strings.HasPrefix(s, "PEER_LINGER_MS=") }) {
 			t.Errorf("%s: a linger that nobody asked for: %q", name, c.Env)
+		}
+	}
+}
+
+// TestVersions holds the page's words on each peer against what is built.
+func TestVersions(t *testing.T) {
+	for name, row := range map[string]struct{ file, pattern string }{
+		"streams": {"streams/pom.xml", `<artifactId>kafka-streams</artifactId>\s*<version>([^<]+)</version>`},
+		"flink":   {"flink/pom.xml", `<flink.version>([^<]+)</flink.version>`},
+		"rdkafka": {"build.sh", `(?m)^RDKAFKA=(.+)$`},
+	} {
+		text, err := os.ReadFile(row.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(row.pattern).FindSubmatch(text)
+		if found == nil {
+			t.Errorf("%s: no version in %s", name, row.file)
+			continue
+		}
+		if about := all[name].about; !strings.Contains(about, string(found[1])) {
+			t.Errorf("%s: %q is not about %s, which %s builds", name, about, found[1], row.file)
 		}
 	}
 }
