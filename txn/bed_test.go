@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/eosbridge/eosbridge/internal/batch"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -38,6 +39,7 @@ type bed struct {
 	cl      *kgo.Client // does not pass the wire
 	adm     *kadm.Client
 	version int16 // finalized transaction.version
+	batches bool  // rings produce whole batches
 
 	mu      sync.Mutex
 	journal []seen
@@ -87,15 +89,31 @@ func newBed(t *testing.T, opts ...kfake.Opt) *bed {
 func newOldBed(t *testing.T) *bed {
 	t.Helper()
 	b := newBed(t, kfake.MaxVersions(kversion.V3_7_0()))
-	b.version = 0
+	b.version, b.batches = 0, false
 	return b
 }
 
-// onBoth runs a test with and without transaction.version 2.
+// newBatchBed is a cluster on which rings produce whole batches.
+func newBatchBed(t *testing.T, opts ...kfake.Opt) *bed {
+	t.Helper()
+	b := newBed(t, opts...)
+	b.batches = true
+	return b
+}
+
+// onBoth runs a test with and without transaction.version 2, and with whole batches.
 func onBoth(t *testing.T, test func(t *testing.T, b *bed)) {
 	t.Helper()
 	t.Run("transaction.version 2", func(t *testing.T) { test(t, newBed(t)) })
+	t.Run("batches", func(t *testing.T) { test(t, newBatchBed(t)) })
 	t.Run("before transaction.version", func(t *testing.T) { test(t, newOldBed(t)) })
+}
+
+// onEach runs a test with records and with whole batches.
+func onEach(t *testing.T, test func(t *testing.T, b *bed)) {
+	t.Helper()
+	t.Run("records", func(t *testing.T) { test(t, newBed(t)) })
+	t.Run("batches", func(t *testing.T) { test(t, newBatchBed(t)) })
 }
 
 // copyOf keeps a request from what kfake does to it later. Only what is on the wire is copied.
@@ -125,7 +143,7 @@ func (b *bed) options() Options {
 		Client: func(opts ...kgo.Opt) (*kgo.Client, error) {
 			return kgo.NewClient(slices.Concat(b.clientOptions(), []kgo.Opt{kgo.Dialer(b.wire.dial)}, opts)...)
 		},
-		Admin: b.adm, Version: b.version, Timeout: 40 * time.Second,
+		Admin: b.adm, Version: b.version, Batches: b.batches, Timeout: 40 * time.Second,
 		Present: func() Credential {
 			b.mu.Lock()
 			present := b.present
@@ -275,13 +293,54 @@ func (b *bed) awaitReady(r *Ring) error {
 	return nil
 }
 
+// produce is Produce; a ring of batches gets one of each partition. done then names the first record of a batch that
+// failed.
+func (b *bed) produce(p Participant, n Epoch, records []*kgo.Record, done func(*kgo.Record, error)) {
+	ring, ok := p.(*Ring)
+	if !ok || !ring.opts.Batches {
+		p.Produce(b.ctx, n, records, done)
+		return
+	}
+	var order []offsets.TopicPartition
+	dealt := map[offsets.TopicPartition][]*kgo.Record{}
+	for _, r := range records {
+		tp := offsets.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+		if dealt[tp] == nil {
+			order = append(order, tp)
+		}
+		dealt[tp] = append(dealt[tp], r)
+	}
+	e, err := batch.NewEncoder(1 << 20)
+	if err != nil {
+		b.t.Error(err)
+	}
+	var mu sync.Mutex
+	var first error
+	var failed *kgo.Record
+	left := len(order)
+	for _, tp := range order {
+		ring.ProduceBatches(b.ctx, n, tp.Topic, tp.Partition, e.Encode(dealt[tp]), func(err error) {
+			mu.Lock()
+			left--
+			if err != nil && first == nil {
+				first, failed = err, dealt[tp][0]
+			}
+			last := left == 0
+			mu.Unlock()
+			if last {
+				done(failed, first)
+			}
+		})
+	}
+}
+
 // precommit takes an epoch to the end of PreCommit. No values: an epoch without output.
 func (b *bed) precommit(p Participant, n Epoch, values ...string) error {
 	if err := p.Begin(b.ctx, n); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	if len(values) > 0 {
-		p.Produce(b.ctx, n, outputs(values...), ignore)
+		b.produce(p, n, outputs(values...), ignore)
 	}
 	if err := p.PreCommit(b.ctx, n); err != nil {
 		return fmt.Errorf("pre-commit: %w", err)

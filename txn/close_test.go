@@ -125,30 +125,31 @@ func TestCloseWithRecordsOutstanding(t *testing.T) {
 
 // A piece is done once, when its last record is, with the first record that failed.
 func TestDoneOnce(t *testing.T) {
-	b := newBed(t)
-	r := b.open()
-	b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Partitions: []int32{2, 3}, Err: kerr.InvalidRecord, Count: -1})
-	if err := r.Begin(b.ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	records := outputs("a", "b", "c", "d", "e", "f", "g", "h")
-	var mu sync.Mutex
-	calls := 0
-	var failed *kgo.Record
-	r.Produce(b.ctx, 1, records, func(f *kgo.Record, err error) {
+	onEach(t, func(t *testing.T, b *bed) {
+		r := b.open()
+		b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Partitions: []int32{2, 3}, Err: kerr.InvalidRecord, Count: -1})
+		if err := r.Begin(b.ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		records := outputs("a", "b", "c", "d", "e", "f", "g", "h")
+		var mu sync.Mutex
+		calls := 0
+		var failed *kgo.Record
+		b.produce(r, 1, records, func(f *kgo.Record, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls, failed = calls+1, f
+			if !errors.Is(err, kerr.InvalidRecord) {
+				t.Errorf("done with %v", err)
+			}
+		})
+		expectClass(t, r.PreCommit(b.ctx, 1), ErrAborted)
 		mu.Lock()
 		defer mu.Unlock()
-		calls, failed = calls+1, f
-		if !errors.Is(err, kerr.InvalidRecord) {
-			t.Errorf("done with %v", err)
+		if calls != 1 || !slices.Contains([]*kgo.Record{records[2], records[3]}, failed) {
+			t.Errorf("done %d times, with %+v", calls, failed)
 		}
 	})
-	expectClass(t, r.PreCommit(b.ctx, 1), ErrAborted)
-	mu.Lock()
-	defer mu.Unlock()
-	if calls != 1 || !slices.Contains([]*kgo.Record{records[2], records[3]}, failed) {
-		t.Errorf("done %d times, with %+v", calls, failed)
-	}
 }
 
 // Abort releases the readers of an epoch that was not to be, without waiting for the next fence.
@@ -165,7 +166,7 @@ func TestAbort(t *testing.T) {
 				return err
 			}
 			acked := make(chan struct{})
-			r.Produce(b.ctx, 1, outputs("1"), func(*kgo.Record, error) { close(acked) })
+			b.produce(r, 1, outputs("1"), func(*kgo.Record, error) { close(acked) })
 			b.await(acked)
 			return nil
 		}, 1},
@@ -240,30 +241,31 @@ func TestAbortLeavesDoubt(t *testing.T) {
 func TestAbortDeadline(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn} {
 		t.Run(key.Name(), func(t *testing.T) {
-			b := newBed(t)
-			r := b.open()
-			if err := r.Begin(b.ctx, 1); err != nil {
-				t.Fatal(err)
-			}
-			if key == kmsg.EndTxn {
-				r.Produce(b.ctx, 1, outputs("1"), ignore)
-				if err := r.PreCommit(b.ctx, 1); err != nil {
+			onEach(t, func(t *testing.T, b *bed) {
+				r := b.open()
+				if err := r.Begin(b.ctx, 1); err != nil {
 					t.Fatal(err)
 				}
-			}
-			_, release := b.hold(key)
-			if key == kmsg.Produce {
-				r.Produce(b.ctx, 1, outputs("1"), ignore)
-			}
-			ctx, cancel := context.WithTimeout(b.ctx, 50*time.Millisecond)
-			defer cancel()
-			began := time.Now()
-			r.Abort(ctx)
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("took %s", took)
-			}
-			release()
-			b.expectNothing(r)
+				if key == kmsg.EndTxn {
+					b.produce(r, 1, outputs("1"), ignore)
+					if err := r.PreCommit(b.ctx, 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, release := b.hold(key)
+				if key == kmsg.Produce {
+					b.produce(r, 1, outputs("1"), ignore)
+				}
+				ctx, cancel := context.WithTimeout(b.ctx, 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				r.Abort(ctx)
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("took %s", took)
+				}
+				release()
+				b.expectNothing(r)
+			})
 		})
 	}
 }

@@ -137,6 +137,7 @@ func TestOutcomes(t *testing.T) {
 			t.Parallel()
 			if !m.below {
 				t.Run("transaction.version 2", func(t *testing.T) { m.run(newBed(t)) })
+				t.Run("batches", func(t *testing.T) { m.run(newBatchBed(t)) })
 			}
 			t.Run("before transaction.version", func(t *testing.T) { m.run(newOldBed(t)) })
 		})
@@ -190,7 +191,7 @@ func (m mishap) second(b *bed, r *Ring, me Credential) error {
 	if m.key == kmsg.Produce {
 		defer b.expectHits(m.do(b, cancel))
 	}
-	r.Produce(ctx, 2, outputs("2a", "2b"), ignore)
+	b.produce(r, 2, outputs("2a", "2b"), ignore)
 	if err := r.PreCommit(ctx, 2); err != nil {
 		return err
 	}

@@ -64,6 +64,9 @@ var _ Participant = (*Ring)(nil)
 // recovery: the positions ride inside the transactions, so after the fence the broker's positions are the
 // truth. Dial errors and CONCURRENT_TRANSACTIONS are retried until ctx ends.
 func Open(ctx context.Context, o Options) (*Ring, error) {
+	if o.Batches && o.Version < 2 {
+		return nil, Fatalf(StatusBroken, "broken invariant: batches at transaction.version %d: 2 is needed", o.Version)
+	}
 	r := &Ring{
 		opts:     o,
 		progress: newGroupProgress(o),
@@ -73,6 +76,9 @@ func Open(ctx context.Context, o Options) (*Ring, error) {
 	for i := range r.slot {
 		id := ID{Prefix: o.Prefix, Instance: o.Instance, Slot: i}
 		r.slot[i] = &slot{id: id, log: o.Log, over: overRecords, client: func() (*kgo.Client, error) { return o.Client(slotOptions(id, o)...) }}
+		if o.Batches {
+			r.slot[i].over = func(cl *kgo.Client) producer { return newSender(r.alive, cl, id, o) }
+		}
 		r.free[i] = make(chan error, 1) // one token: the slot itself
 		r.free[i] <- nil
 		group.Go(func() error { return r.slot[i].open(gctx) })
@@ -131,6 +137,12 @@ func (r *Ring) Begin(ctx context.Context, n Epoch) error {
 
 // Produce implements Participant.
 func (r *Ring) Produce(ctx context.Context, n Epoch, records []*kgo.Record, done func(*kgo.Record, error)) {
+	if r.opts.Batches { // kgo would ask for a producer id of its own, and fence ours
+		err := Fatalf(StatusBroken, "broken invariant: epoch %d: records for topic %s on a ring of batches", n, records[0].Topic)
+		r.slot[n%slots].fail(err)
+		go done(records[0], err)
+		return
+	}
 	r.slot[n%slots].produce(ctx, records, done)
 }
 

@@ -111,27 +111,28 @@ func (b *bed) await(c <-chan struct{}) {
 // Invariants 2, 3, 14: epoch n is on slot n mod 2; its positions go out before its EndTxn, and nothing of the next
 // commit before that is answered. With transaction.version 2 there is no AddOffsetsToTxn, and no second fence.
 func TestEpochsAlternate(t *testing.T) {
-	b := newBed(t)
-	me := b.join("me", "")
-	r := b.open()
-	b.expectCount(kmsg.InitProducerID, 2)
-	b.forget()
-	for n := Epoch(1); n <= 4; n++ {
-		before := time.Now()
-		steps := b.mustEpoch(r, Checkpoint{Epoch: n, Positions: at(int64(n)), Credential: me}, fmt.Sprint("epoch ", n))
-		if steps.Carried || steps.OffsetsSent.Before(before) || steps.Committed.Before(steps.OffsetsSent) {
-			t.Errorf("epoch %d: steps %+v", n, steps)
+	onEach(t, func(t *testing.T, b *bed) {
+		me := b.join("me", "")
+		r := b.open()
+		b.expectCount(kmsg.InitProducerID, 2)
+		b.forget()
+		for n := Epoch(1); n <= 4; n++ {
+			before := time.Now()
+			steps := b.mustEpoch(r, Checkpoint{Epoch: n, Positions: at(int64(n)), Credential: me}, fmt.Sprint("epoch ", n))
+			if steps.Carried || steps.OffsetsSent.Before(before) || steps.Committed.Before(steps.OffsetsSent) {
+				t.Errorf("epoch %d: steps %+v", n, steps)
+			}
+			b.expectPositions(int64(n))
 		}
-		b.expectPositions(int64(n))
-	}
-	b.expectLines(
-		"produce app.me.1", "offsets app.me.1", "commit app.me.1",
-		"produce app.me.0", "offsets app.me.0", "commit app.me.0",
-		"produce app.me.1", "offsets app.me.1", "commit app.me.1",
-		"produce app.me.0", "offsets app.me.0", "commit app.me.0",
-	)
-	b.expectOutput("epoch 1", "epoch 2", "epoch 3", "epoch 4")
-	b.expectReleased()
+		b.expectLines(
+			"produce app.me.1", "offsets app.me.1", "commit app.me.1",
+			"produce app.me.0", "offsets app.me.0", "commit app.me.0",
+			"produce app.me.1", "offsets app.me.1", "commit app.me.1",
+			"produce app.me.0", "offsets app.me.0", "commit app.me.0",
+		)
+		b.expectOutput("epoch 1", "epoch 2", "epoch 3", "epoch 4")
+		b.expectReleased()
+	})
 }
 
 // Invariants 1, 2, 3: while EndTxn(1) is on its way, epoch 2 produces and flushes, but commits nothing.
@@ -318,7 +319,7 @@ func TestEpochsOfOtherTopics(t *testing.T) {
 			if n > 2 {
 				topic = "other"
 			}
-			r.Produce(b.ctx, n, []*kgo.Record{{Topic: topic, Value: []byte("x")}}, ignore)
+			b.produce(r, n, []*kgo.Record{{Topic: topic, Value: []byte("x")}}, ignore)
 			if err := r.PreCommit(b.ctx, n); err != nil {
 				t.Fatal(err)
 			}
@@ -414,44 +415,45 @@ func TestBeginWaits(t *testing.T) {
 
 // OpenSince is the age of the oldest first record; a transaction that was ended, or never opened, has none.
 func TestOpenSince(t *testing.T) {
-	b := newBed(t)
-	r := b.open()
-	expect := func(want bool, notBefore, notAfter time.Time) {
-		t.Helper()
-		since, open := r.OpenSince()
-		if open != want || open && (since.Before(notBefore) || since.After(notAfter)) {
-			t.Errorf("open since %v, %t; want %t between %v and %v", since, open, want, notBefore, notAfter)
+	onEach(t, func(t *testing.T, b *bed) {
+		r := b.open()
+		expect := func(want bool, notBefore, notAfter time.Time) {
+			t.Helper()
+			since, open := r.OpenSince()
+			if open != want || open && (since.Before(notBefore) || since.After(notAfter)) {
+				t.Errorf("open since %v, %t; want %t between %v and %v", since, open, want, notBefore, notAfter)
+			}
+			if open && !strings.Contains(since.String(), " m=") {
+				t.Errorf("%v has no monotonic reading: a clock that is set would age the transaction", since)
+			}
 		}
-		if open && !strings.Contains(since.String(), " m=") {
-			t.Errorf("%v has no monotonic reading: a clock that is set would age the transaction", since)
+		expect(false, time.Time{}, time.Time{})
+		if err := r.Begin(b.ctx, 1); err != nil {
+			t.Fatal(err)
 		}
-	}
-	expect(false, time.Time{}, time.Time{})
-	if err := r.Begin(b.ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	expect(false, time.Time{}, time.Time{})
-	before := time.Now()
-	r.Produce(b.ctx, 1, outputs("a", "b"), ignore)
-	first := time.Now()
-	r.Produce(b.ctx, 1, outputs("c"), ignore)
-	expect(true, before, first)
-	if err := r.PreCommit(b.ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.precommit(r, 2, "d"); err != nil {
-		t.Fatal(err)
-	}
-	second := time.Now()
-	expect(true, before, first)
-	if _, err := r.Commit(b.ctx, Checkpoint{Epoch: 1, Positions: at(3), Credential: outsider()}); err != nil {
-		t.Fatal(err)
-	}
-	expect(true, first, second)
-	if _, err := r.Commit(b.ctx, Checkpoint{Epoch: 2, Positions: at(4), Credential: outsider()}); err != nil {
-		t.Fatal(err)
-	}
-	expect(false, time.Time{}, time.Time{})
+		expect(false, time.Time{}, time.Time{})
+		before := time.Now()
+		b.produce(r, 1, outputs("a", "b"), ignore)
+		first := time.Now()
+		b.produce(r, 1, outputs("c"), ignore)
+		expect(true, before, first)
+		if err := r.PreCommit(b.ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.precommit(r, 2, "d"); err != nil {
+			t.Fatal(err)
+		}
+		second := time.Now()
+		expect(true, before, first)
+		if _, err := r.Commit(b.ctx, Checkpoint{Epoch: 1, Positions: at(3), Credential: outsider()}); err != nil {
+			t.Fatal(err)
+		}
+		expect(true, first, second)
+		if _, err := r.Commit(b.ctx, Checkpoint{Epoch: 2, Positions: at(4), Credential: outsider()}); err != nil {
+			t.Fatal(err)
+		}
+		expect(false, time.Time{}, time.Time{})
+	})
 }
 
 // The options of a slot come last and override what the caller says, for they carry the protocol (invariants 9, 14).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -55,11 +54,8 @@ type half struct {
 	done    chan error
 }
 
-func newStage(t *testing.T, name string, old bool) *stage {
-	b := newBed(t)
-	if old {
-		b = newOldBed(t)
-	}
+func newStage(b *bed, name string) *stage {
+	t := b.t
 	s := &stage{bed: b, cues: readTrace(t, name), players: map[int]*player{}, owner: map[int32]int{}, under: map[string]func(){}, made: map[string]bool{}}
 	first := offsets.Positions{}
 	for _, c := range s.cues {
@@ -303,7 +299,7 @@ func (p *player) produce(c cue) error {
 		}
 		p.s.made[value] = true
 		done := make(chan struct{})
-		p.r.Produce(p.s.ctx, n, []*kgo.Record{{Topic: "out", Partition: map[string]int32{"y": 1}[c.answer], Value: []byte(value)}},
+		p.s.produce(p.r, n, []*kgo.Record{{Topic: "out", Partition: map[string]int32{"y": 1}[c.answer], Value: []byte(value)}},
 			func(*kgo.Record, error) { close(done) })
 		p.s.await(done)
 	}

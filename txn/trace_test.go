@@ -212,7 +212,12 @@ func TestTraces(t *testing.T) {
 				expectTest(t, "../bridge", elsewhere)
 				return
 			}
-			newStage(t, name, r.old).run(r)
+			if r.old {
+				newStage(newOldBed(t), name).run(r)
+				return
+			}
+			newStage(newBed(t), name).run(r)
+			t.Run("batches", func(t *testing.T) { newStage(newBatchBed(t), name).run(r) })
 		})
 	}
 }
