@@ -62,7 +62,8 @@ var rooms = map[string]room{
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, "golang.org/x/sync/errgroup"},
 	},
 	"transform": {
-		why: "a leaf, pure: what becomes of a record",
+		why:     "a leaf, pure: what becomes of a record; each engine brings its library",
+		outside: []string{"cel.dev/cel-go/"},
 	},
 	"txn": {
 		why:     "the two-phase commit: when it becomes true",

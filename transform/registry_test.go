@@ -28,7 +28,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: the example %q does not show it", d.Name, d.Example)
 		}
 	}
-	want := []string{"drop_header", "drop_tombstones", "filter_header", "identity", "route", "sample", "set_header", "set_key_from_header"}
+	want := []string{"drop_header", "drop_tombstones", "filter", "filter_header", "identity", "route", "route_if", "route_to", "sample", "set", "set_header", "set_key_from_header"}
 	for _, name := range want {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not registered", name)
@@ -116,7 +116,8 @@ func TestNearest(t *testing.T) {
 		"droptombstone":     "drop_tombstones",
 		"drop_headers":      "drop_header",
 		"set_heder":         "set_header",
-		"filter":            "filter_header",
+		"filtr":             "filter",
+		"filter-head":       "filter_header",
 		"smaple":            "sample",
 		"set_key":           "set_key_from_header",
 		"x":                 "",
