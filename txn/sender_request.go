@@ -110,6 +110,9 @@ var errNoAnswer = errors.New("the broker's answer leaves the partition out")
 func (s *sender) settle(taken []shipment, answers map[*output]*verdict, failed error) {
 	var over []*consignment
 	s.mu.Lock()
+	if failed != nil && s.failure != nil {
+		failed = s.failure // which has ended the request as well
+	}
 	for _, p := range taken {
 		o := p.to
 		err := failed

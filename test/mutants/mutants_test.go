@@ -123,7 +123,7 @@ func TestFuzzTargets(t *testing.T) {
 	_, line, _ := strings.Cut(string(makefile), "\nFUZZ := ")
 	line, _, _ = strings.Cut(line, "\n")
 	listed := strings.Fields(line)
-	for _, folder := range []string{"bridge", "offsets", "txn", "transform", "config", "cli", "audit"} {
+	for _, folder := range []string{"bridge", "internal/batch", "offsets", "txn", "transform", "config", "cli", "audit"} {
 		if _, err := os.Stat(filepath.Join(root, folder)); err != nil {
 			continue
 		}
