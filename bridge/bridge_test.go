@@ -179,6 +179,7 @@ func TestZombies(t *testing.T) {
 // TestLeadersMove while records flow: nothing is aborted for it.
 func TestLeadersMove(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
+		w.leadersMove()
 		w.topics(3, "in", "out")
 		stop := w.feeding("in", 10*time.Millisecond, 0, 1, 2)
 		b := w.start(w.options())

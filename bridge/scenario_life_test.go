@@ -68,6 +68,7 @@ func TestStopWithoutBrokers(t *testing.T) {
 // other addresses.
 func TestNodesComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
+		w.leadersMove()
 		w.topics(3, "in", "out")
 		stop := w.feeding("in", 50*time.Millisecond, 0, 1, 2)
 		b := w.start(w.options())

@@ -60,6 +60,7 @@ func (s *rewinds) look(r *transform.Record) error {
 // while leaders move. Every partition is read again from its committed position, not from what the client remembers.
 func TestRewindOfEveryPartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
+		w.leadersMove()
 		w.topics(5, "in", "out")
 		s := &rewinds{w: w, seen: map[int32]sight{}}
 		b, err := New(w.options(func(o *Options) {

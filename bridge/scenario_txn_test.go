@@ -428,6 +428,7 @@ func TestManyOldIDs(t *testing.T) {
 // TestOneOutputPartitionRefuses while the other one takes: batches that fail and come again keep their order.
 func TestOneOutputPartitionRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
+		w.leadersMove()
 		w.topics(2, "in", "out")
 		stop := w.feeding("in", time.Millisecond, 0, 1)
 		b := w.start(w.options(func(o *Options) { o.EpochInterval = 20 * time.Millisecond }))
