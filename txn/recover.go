@@ -55,7 +55,10 @@ func Probe(ctx context.Context, adm *kadm.Client, consumer bool) (int16, error) 
 			}
 		}
 	}
-	if len(down) > 0 && len(down) == len(all) {
+	if len(all) == 0 { // the controller counts none in: a lone broker that stood still, or has just come up
+		return 0, fmt.Errorf("probe broker versions: %w: the cluster lists no broker", kerr.BrokerNotAvailable)
+	}
+	if len(down) == len(all) {
 		return 0, fmt.Errorf("probe broker versions: %w", errors.Join(down...))
 	}
 	return version, nil

@@ -387,6 +387,23 @@ func TestProbeFails(t *testing.T) {
 	})
 }
 
+// Invariant 14: a cluster that lists no broker has told nothing. A single broker that stood still for longer than its
+// session answers like that until the controller has counted it in again.
+func TestProbeOfNoBroker(t *testing.T) {
+	b := newBed(t)
+	cl, err := kgo.NewClient(append(b.clientOptions(), kgo.Dialer(b.wire.dial))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	b.wire.change(kmsg.Metadata, always, func(_ string, resp kmsg.Response) {
+		resp.(*kmsg.MetadataResponse).Brokers = nil
+	})
+	if got, err := Probe(b.ctx, kadm.NewClient(cl), false); err == nil || !strings.Contains(err.Error(), "no broker") {
+		t.Errorf("probe: %d, %v", got, err)
+	}
+}
+
 // Invariant 14: a broker that is gone has no say, or no bridge could start while one of many is down. The client
 // keeps its list of brokers for minutes: the probe asks for a new one.
 func TestProbeWithoutADeadBroker(t *testing.T) {

@@ -54,6 +54,11 @@ func startRules() []Mutant {
 			Package: "./txn", Tests: []string{"TestProbeFails"},
 		},
 		{
+			Name: "probe-of-no-broker", Rule: 14, Why: "a cluster that lists no broker passes for one without the feature",
+			Edits:   []Edit{{"txn/recover.go", "\tif len(all) == 0 {", "\tif false {"}, {"txn/recover.go", "if len(down) == len(all) {", "if len(down) == len(all) && len(down) > 0 {"}},
+			Package: "./txn", Tests: []string{"TestProbeOfNoBroker"},
+		},
+		{
 			Name: "no-add-offsets", Rule: 14, Why: "below transaction.version 2 the group is not added to the transaction",
 			Edits:   []Edit{{"txn/progress.go", `if version < 2 {`, `if false {`}},
 			Package: "./txn", Tests: []string{"TestTxnOffsetCommitFields", "TestRenewal"},
