@@ -139,7 +139,7 @@ func newCelExpression(text string, offset int) (*celExpression, error) {
 		if fault == nil && usesTimeZone(tree, e) {
 			where := tree.SourceInfo().GetStartLocation(e.ID())
 			fault = errAt(
-				offset + byteOffset(text, where.Line(), where.Column()),
+				offset+byteOffset(text, where.Line(), where.Column()),
 				errors.New("a time zone's rules come from the machine: use UTC, or add a duration"),
 			)
 		}

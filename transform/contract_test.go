@@ -17,9 +17,10 @@ import (
 
 // subject is something under contract: made anew by every call of build.
 type subject struct {
-	name    string
-	targets []string
-	build   func() Transform
+	name      string
+	transform string // whose call it is, if it is a single one
+	targets   []string
+	build     func() Transform
 }
 
 // subjects returns every expression known to be good: the examples of all definitions and
@@ -45,12 +46,12 @@ func subjects(t *testing.T) []subject {
 		if err != nil {
 			continue // a golden of an error
 		}
-		all = append(all, subject{"chain " + expr, spec.Targets(), func() Transform { return spec.New() }})
+		all = append(all, subject{"chain " + expr, "", spec.Targets(), func() Transform { return spec.New() }})
 		if len(spec.stages) != 1 {
 			continue
 		}
 		st := spec.stages[0]
-		all = append(all, subject{"bare " + expr, spec.Targets(), func() Transform {
+		all = append(all, subject{"bare " + expr, st.name, spec.Targets(), func() Transform {
 			bare, err := st.build()
 			if err != nil {
 				t.Fatal(err)
@@ -232,6 +233,24 @@ func TestContractDeterministic(t *testing.T) {
 				from = to
 			}
 		})
+	}
+}
+
+// TestContractAccepts: a transform that refuses every record would pass the other tests.
+func TestContractAccepts(t *testing.T) {
+	records := corpus(t)
+	accepts := map[string]bool{}
+	for _, s := range subjects(t) {
+		tr := s.build()
+		accepts[s.transform] = accepts[s.transform] || slices.ContainsFunc(records, func(r Record) bool {
+			_, err := tr.Apply(&r, nil)
+			return err == nil && r.Value != nil
+		})
+	}
+	for _, d := range Definitions() {
+		if !accepts[d.Name] {
+			t.Errorf("%s refuses every record of the goldens that has a value", d.Name)
+		}
 	}
 }
 

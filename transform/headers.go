@@ -35,3 +35,24 @@ func countHeaders(headers []Header, name string) (count, last int) {
 	}
 	return count, last
 }
+
+// withHeader returns the headers with exactly one of the name: in the place of the first
+// one there was, or at the end.
+func withHeader(headers []Header, set Header, memory *arena) []Header {
+	repeats, _ := countHeaders(headers, set.Key)
+	result := memory.take(len(headers) - repeats + 1)
+	placed := false
+	for i := range headers {
+		switch {
+		case headers[i].Key != set.Key:
+			result = append(result, headers[i])
+		case !placed:
+			result = append(result, set)
+			placed = true
+		}
+	}
+	if !placed {
+		result = append(result, set)
+	}
+	return result
+}

@@ -109,7 +109,7 @@ func (c catalog) unknown(name string) error {
 	if near := c.nearest(name); near != "" {
 		return fmt.Errorf("unknown transform %q: did you mean %q?", name, near)
 	}
-	return fmt.Errorf("unknown transform %q: use one of %s", name, strings.Join(c.names(), ", "))
+	return fmt.Errorf("unknown transform %q: eosbridge transform list shows all of them", name)
 }
 
 // Identity reports whether the chain lets every record through as it is.

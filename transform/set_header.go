@@ -41,21 +41,7 @@ func (t *setHeader) Apply(in *Record, out []Record) ([]Record, error) {
 	if repeats == 1 && t.isSet(&in.Headers[last]) {
 		return out, nil
 	}
-	headers := t.headers.take(len(in.Headers) - repeats + 1)
-	placed := false
-	for i := range in.Headers {
-		switch {
-		case in.Headers[i].Key != t.name:
-			headers = append(headers, in.Headers[i])
-		case !placed:
-			headers = append(headers, Header{Key: t.name, Value: t.value})
-			placed = true
-		}
-	}
-	if !placed {
-		headers = append(headers, Header{Key: t.name, Value: t.value})
-	}
-	out[len(out)-1].Headers = headers
+	out[len(out)-1].Headers = withHeader(in.Headers, Header{Key: t.name, Value: t.value}, &t.headers)
 	return out, nil
 }
 
