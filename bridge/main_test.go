@@ -2,11 +2,18 @@ package bridge
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"runtime/debug"
+	"runtime/metrics"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
+
+// memoryLimit is many times what these tests need, and far below what a machine has.
+const memoryLimit = 8 << 30
 
 // TestMain fails when a goroutine outlives the tests. Tests in a bubble (see rig_test.go) are held to more: theirs
 // must have ended when the test returns.
@@ -18,5 +25,19 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(os.Exit))
+	go watchMemory() // ends with the process
+	goleak.VerifyTestMain(m, goleak.Cleanup(os.Exit), goleak.IgnoreTopFunction("github.com/eosbridge/eosbridge/bridge.watchMemory"))
+}
+
+// watchMemory ends the process before it takes all of the machine's memory. A bubble in which something goes round and
+// round in no time never moves its clock on: no deadline in it ends the test, and each round may leave something.
+func watchMemory() {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	for range time.Tick(time.Second) {
+		metrics.Read(sample)
+		if used := sample[0].Value.Uint64(); used > memoryLimit {
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("the tests use %d MiB: the clock of a bubble stands still", used>>20))
+		}
+	}
 }
