@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
+	runtimemetrics "runtime/metrics"
 	"testing"
 	"time"
 
@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 // watchMemory ends the process before it takes all of the machine's memory. A bubble in which something goes round and
 // round in no time never moves its clock on: no deadline in it ends the test, and each round may leave something.
 func watchMemory() {
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	sample := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	for range time.Tick(time.Second) {
-		metrics.Read(sample)
+		runtimemetrics.Read(sample)
 		if used := sample[0].Value.Uint64(); used > memoryLimit {
 			debug.SetTraceback("all")
 			panic(fmt.Sprintf("the tests use %d MiB: the clock of a bubble stands still", used>>20))
