@@ -48,6 +48,69 @@ var costs = []struct {
 	{"drop_tombstones | filter_header(region=eu) | sample(50%) | set_key_from_header(customer-id) | route(orders-eu)", 0},
 }
 
+// jsonCosts are the same for records whose value is the order of 500 bytes. What changes the
+// value allocates the new one, and nothing else.
+var jsonCosts = []struct {
+	expr string
+	most float64
+}{
+	{`json_set(tier="gold")`, 1},
+	{`json_set(currency="EUR")`, 0}, // is so already
+	{`json_set(customer.address.city="Ulm")`, 1},
+	{`json_insert(at=offset)`, 1},
+	{`json_delete(note, customer.email, items[*].price)`, 1},
+	{`json_delete(none)`, 0},
+	{`json_keep(id, amount, items[*].sku)`, 1},
+	{`json_rename(amount=total, customer.id=number)`, 1},
+	{`json_mask(customer.email, note)`, 1},
+	{`json_mask(customer.email, note, secret: testdata/mask.secret)`, 1},
+	{`json_flatten`, 1},
+	{`json_explode(items)`, 0},
+	{`json_extract(customer)`, 0},
+	{`json_hoist(payload)`, 1},
+	{`json_cast(amount=string)`, 1},
+	{`json_time(created, rfc3339, unix_ms)`, 1},
+	{`key_from_json(customer.id)`, 0},
+	{`key_from_json(id)`, 0},
+	{`header_from_json(region=region)`, 0.05},
+	{`route_by_json(region, eu=a, *=b)`, 0},
+	{`route_by_topic(orders=a)`, 0},
+	{`timestamp_from_json(created, rfc3339)`, 0},
+	{`compress(zstd)`, 1},
+	{`compress(gzip)`, 1},
+}
+
+func TestAllocationsJSON(t *testing.T) {
+	in := Record{Topic: "orders", Value: order("eu", "250.10")}
+	for _, cost := range jsonCosts {
+		chain := chainOf(t, cost.expr)
+		out := make([]Record, 0, 8)
+		perRecord := testing.AllocsPerRun(200, func() {
+			var err error
+			if out, err = chain.Apply(&in, out[:0]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if perRecord > cost.most {
+			t.Errorf("%q allocates %g times per record, at most %g expected", cost.expr, perRecord, cost.most)
+		}
+	}
+}
+
+func BenchmarkJSON(b *testing.B) {
+	in := Record{Topic: "orders", Value: order("eu", "250.10")}
+	for _, cost := range jsonCosts {
+		b.Run(cost.expr, func(b *testing.B) {
+			chain := chainOf(b, cost.expr)
+			out := make([]Record, 0, 8)
+			b.ReportAllocs()
+			for b.Loop() {
+				out, _ = chain.Apply(&in, out[:0])
+			}
+		})
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	records := typical(1000)
 	for _, cost := range costs {

@@ -85,10 +85,8 @@ func jsonEnd(doc []byte, pos int) int {
 }
 
 func jsonTextEnd(doc []byte, pos int) int {
-	for pos++; doc[pos] != '"'; pos++ {
-		if doc[pos] == '\\' {
-			pos++
-		}
+	for pos = plainEnd(doc, pos+1); doc[pos] == '\\'; {
+		pos = plainEnd(doc, pos+2)
 	}
 	return pos + 1
 }

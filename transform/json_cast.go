@@ -3,6 +3,7 @@ package transform
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 )
 
 func init() {
@@ -100,31 +101,31 @@ func appendCast(dst, raw []byte, to castType) (text []byte, possible bool) {
 		plain = jsonText(raw)
 	}
 	isNumber := validNumber(plain)
-	switch to {
-	case castNumber:
+	if to == castNumber {
 		return append(dst, plain...), isNumber
-	case castInt:
-		switch {
-		case kind == 't':
+	}
+	hasExponent := bytes.ContainsAny(plain, "eE")
+	if to == castInt {
+		if kind == 't' {
 			return append(dst, '1'), true
-		case kind == 'f':
+		}
+		if kind == 'f' {
 			return append(dst, '0'), true
 		}
 		whole, zeros, _ := bytes.Cut(plain, []byte{'.'})
-		return append(dst, whole...), isNumber && bytes.IndexAny(plain, "eE") < 0 && len(bytes.Trim(zeros, "0")) == 0
-	default:
-		switch {
-		case string(plain) == "true" || string(plain) == "false":
-			return append(dst, plain...), true
-		case !isNumber || kind == '"':
-			return dst, false
-		}
-		digits, _, _ := bytes.Cut(bytes.ReplaceAll(plain, []byte{'E'}, []byte{'e'}), []byte{'e'})
-		if bytes.ContainsAny(digits, "123456789") {
-			return append(dst, "true"...), true
-		}
-		return append(dst, "false"...), true
+		return append(dst, whole...), isNumber && !hasExponent && len(bytes.Trim(zeros, "0")) == 0
 	}
+	if string(plain) == "true" || string(plain) == "false" {
+		return append(dst, plain...), true
+	}
+	if !isNumber || kind == '"' {
+		return dst, false
+	}
+	digits := plain
+	if hasExponent {
+		digits = plain[:bytes.IndexAny(plain, "eE")]
+	}
+	return strconv.AppendBool(dst, bytes.ContainsAny(digits, "123456789")), true
 }
 
 // validNumber tells whether text is a number of JSON and nothing else.

@@ -11,7 +11,7 @@ func init() {
 }
 
 // jsonHoist puts an object around the value.
-type jsonHoist struct{ before []byte }
+type jsonHoist struct{ before, after []byte }
 
 func newJSONHoist(arg string) (Transform, error) {
 	r := argReader{arg: arg}
@@ -20,11 +20,11 @@ func newJSONHoist(arg string) (Transform, error) {
 		return nil, err
 	}
 	before := append(appendQuoted([]byte{'{'}, name), ':')
-	return &editing{editor: &jsonHoist{before}}, r.end()
+	return &editing{editor: &jsonHoist{before, []byte{'}'}}}, r.end()
 }
 
 func (t *jsonHoist) edit(in *Record, _ int, e *edits) error {
 	end := len(in.Value)
-	e.list = append(e.list, edit{0, 0, t.before}, edit{end, end, []byte{'}'}})
+	e.list = append(e.list, edit{0, 0, t.before}, edit{end, end, t.after})
 	return nil
 }

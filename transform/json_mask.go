@@ -33,6 +33,7 @@ type jsonMask struct {
 	with   []byte
 	secret []byte
 	mac    hash.Hash // nil: the constant
+	sum    [sha256.Size]byte
 }
 
 func newJSONMask(arg string) (Transform, error) {
@@ -126,8 +127,7 @@ func (t *jsonMask) appendHash(dst, raw []byte) []byte {
 	}
 	t.mac.Reset()
 	t.mac.Write(raw)
-	var sum [sha256.Size]byte
 	dst = append(dst, '"')
-	dst = hex.AppendEncode(dst, t.mac.Sum(sum[:0]))
+	dst = hex.AppendEncode(dst, t.mac.Sum(t.sum[:0]))
 	return append(dst, '"')
 }

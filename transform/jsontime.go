@@ -70,7 +70,7 @@ func (f *timeFormat) parse(raw []byte) (time.Time, error) {
 		}
 		return inSpan(t.UTC())
 	}
-	if !validNumber(text) || bytes.IndexAny(text, "eE") >= 0 {
+	if !validNumber(text) || bytes.ContainsAny(text, "eE") {
 		return time.Time{}, errNoTime
 	}
 	whole, fraction, _ := bytes.Cut(text, []byte{'.'})

@@ -106,6 +106,9 @@ func (c catalog) parse(expr string) (*Spec, error) {
 }
 
 func (c catalog) unknown(name string) error {
+	if class, known := connectName(name); known {
+		return fmt.Errorf("unknown transform %q: in place of Kafka Connect's %s: %s", name, class.connect, class.ours)
+	}
 	if near := c.nearest(name); near != "" {
 		return fmt.Errorf("unknown transform %q: did you mean %q?", name, near)
 	}
