@@ -49,12 +49,14 @@ type Options struct {
 	Delivery Delivery
 	Start    offsets.Start
 
-	EpochInterval   time.Duration
-	IntervalChosen  bool // EpochInterval was set by the user: keep it below transaction.version 2 as well
-	EpochTimeout    time.Duration
-	EpochMinPause   time.Duration
-	EpochMaxRecords int64
-	EpochMaxBytes   int64
+	EpochInterval time.Duration
+	// EpochMaxInterval is how far the interval grows while the source is behind; at most EpochInterval = not at all.
+	EpochMaxInterval time.Duration
+	IntervalChosen   bool // EpochInterval was set by the user: keep it below transaction.version 2 as well
+	EpochTimeout     time.Duration
+	EpochMinPause    time.Duration
+	EpochMaxRecords  int64
+	EpochMaxBytes    int64
 
 	TxnTimeout       time.Duration
 	SessionTimeout   time.Duration

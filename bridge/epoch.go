@@ -22,9 +22,10 @@ type epoch struct {
 
 	// Source.
 	opened    time.Time // first record; zero = none yet
-	recordsIn int64
+	read      reading
 	bytesIn   int64
-	lanes     map[int]bool // lanes that got records
+	unread    map[offsets.TopicPartition]int64 // what its polls have left, where that is something
+	lanes     map[int]bool                     // lanes that got records
 	triggered time.Time
 	trigger   string
 	cred      txn.Credential
@@ -54,6 +55,26 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
+// leave notes how many records a poll has left in a partition.
+func (e *epoch) leave(tp offsets.TopicPartition, unread int64) {
+	switch {
+	case unread == 0:
+		delete(e.unread, tp)
+	case e.unread == nil:
+		e.unread = map[offsets.TopicPartition]int64{tp: unread}
+	default:
+		e.unread[tp] = unread
+	}
+}
+
+// left is how many records are known to be there still.
+func (e *epoch) left() (n int64) {
+	for _, unread := range e.unread {
+		n += unread
+	}
+	return n
+}
+
 func (e *epoch) open() bool { return closed(e.gate) }
 
 // summary is the epoch's line in the history. steps holds what the commit reached.
@@ -68,7 +89,7 @@ func (e *epoch) summary(steps txn.Steps, err error) EpochSummary {
 		Epoch: e.n, Slot: int(e.n % 2), Outcome: OutcomeCommitted,
 		Opened: e.opened, Triggered: e.triggered, Trigger: e.trigger,
 		Aligned: since(e.aligned), Flushed: since(e.flushed), OffsetsSent: since(steps.OffsetsSent), Committed: since(steps.Committed),
-		RecordsIn: e.recordsIn, BytesIn: e.bytesIn, RecordsOut: e.recordsOut.Load(), BytesOut: e.bytesOut.Load(),
+		RecordsIn: e.read.records, BytesIn: e.bytesIn, RecordsOut: e.recordsOut.Load(), BytesOut: e.bytesOut.Load(),
 		Partitions: len(e.positions),
 	}
 	switch {

@@ -163,7 +163,7 @@ func histogram(name, help string) prometheus.Histogram {
 type pictureCollector struct {
 	board *board
 
-	state, assigned, txnAge, lag, memoryUsed, memoryBudget, build *prometheus.Desc
+	state, assigned, interval, txnAge, lag, memoryUsed, memoryBudget, build *prometheus.Desc
 }
 
 func newPictureCollector(b *board) *pictureCollector {
@@ -175,6 +175,8 @@ func newPictureCollector(b *board) *pictureCollector {
 		state: describe("state", "1 for the state in which the process is, 0 for the others.", "state"),
 		assigned: describe("assigned_partitions",
 			"Input partitions assigned to this instance."),
+		interval: describe("epoch_interval_seconds",
+			"Interval between barriers in force: BRIDGE_EPOCH_INTERVAL, or up to BRIDGE_EPOCH_MAX_INTERVAL while the source is behind."),
 		txnAge: describe("open_transaction_age_ratio",
 			"Age of the oldest open transaction divided by the transaction timeout; at 1 the broker aborts it."),
 		lag: describe("lag_records",
@@ -189,7 +191,7 @@ func newPictureCollector(b *board) *pictureCollector {
 // Describe implements prometheus.Collector.
 func (c *pictureCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.state, c.assigned, c.txnAge, c.lag, c.memoryUsed, c.memoryBudget, c.build,
+		c.state, c.assigned, c.interval, c.txnAge, c.lag, c.memoryUsed, c.memoryBudget, c.build,
 	} {
 		out <- d
 	}
@@ -209,6 +211,7 @@ func (c *pictureCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(c.state, value, string(state))
 	}
 	gauge(c.assigned, float64(s.assignedPartitions()))
+	gauge(c.interval, s.IntervalSeconds)
 	gauge(c.txnAge, s.OpenTxn.Share)
 	for _, l := range s.Lag.Partitions {
 		gauge(c.lag, float64(l.Lag), l.Topic, strconv.Itoa(int(l.Partition)))

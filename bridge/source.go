@@ -29,11 +29,15 @@ type source struct {
 	*session
 	epoch       *epoch
 	lastBarrier time.Time
-	undealt     int // records of the last poll that no lane has got yet
+	cadence     cadence
+	timer       *time.Timer // of pause
+	undealt     int         // records of the last poll that no lane has got yet
 }
 
 func newSource(s *session) *source {
-	return &source{session: s, epoch: newEpoch(s.Bridge.epoch + 1)}
+	timer := time.NewTimer(0)
+	timer.Stop()
+	return &source{session: s, epoch: newEpoch(s.Bridge.epoch + 1), cadence: newCadence(s.interval, s.opts.EpochMaxInterval), timer: timer}
 }
 
 // run ends when stop is closed and the last barrier is out, or with the session; the session waits for it.
@@ -53,18 +57,35 @@ func (s *source) run(stop <-chan struct{}) error {
 		reason, hard := s.due(stopping)
 		switch {
 		case reason != "" && closed(s.epoch.closable):
-			s.barrier(reason)
-		case hard:
-			s.pause(0)
-		case s.budget.exhausted():
-			s.pause(s.untilDue())
-		default:
-			if err := s.poll(); err != nil {
+			if err := s.sweep(reason); err != nil {
 				return err
 			}
+			s.barrier(reason)
+		case hard:
+			s.starved(idlePoll)
+		case s.budget.exhausted():
+			s.epoch.read.limited = true
+			s.starved(s.untilDue())
+		default:
+			got, err := s.poll()
+			if err != nil {
+				return err
+			}
+			s.rest(got)
 		}
 	}
 	return nil
+}
+
+// rest lets records gather, unless the barrier may come now.
+func (s *source) rest(got reading) {
+	left := s.dueIn()
+	if left <= 0 && closed(s.epoch.closable) {
+		return
+	}
+	if d := got.rest(left); d > 0 {
+		s.pause(d)
+	}
 }
 
 // due answers why the epoch should close now. A hard reason also forbids to read on; the others merely
@@ -78,7 +99,7 @@ func (s *source) due(stopping bool) (reason string, hard bool) {
 		return TriggerStop, true
 	case s.blocked.Load():
 		return TriggerRebalance, true
-	case e.recordsIn >= s.opts.EpochMaxRecords:
+	case e.read.records >= s.opts.EpochMaxRecords:
 		return TriggerRecords, false
 	case e.bytesIn >= s.opts.EpochMaxBytes:
 		return TriggerBytes, false
@@ -105,25 +126,27 @@ func (s *source) untilDue() time.Duration {
 
 // dueIn is the time until the interval and the pause after the last commit are over.
 func (s *source) dueIn() time.Duration {
-	d := s.interval - time.Since(s.lastBarrier)
+	d := s.cadence.interval - time.Since(s.lastBarrier)
 	if end := s.lastEnd.Load(); end != nil && s.opts.EpochMinPause > 0 {
 		d = max(d, s.opts.EpochMinPause-time.Since(*end))
 	}
 	return d
 }
 
+// starved is a pause that a limit asks for.
+func (s *source) starved(atMost time.Duration) {
+	defer s.starving()()
+	s.pause(atMost)
+}
+
 // pause waits without polling until something has changed.
 func (s *source) pause(atMost time.Duration) {
-	defer s.starving()()
-	if atMost <= 0 {
-		atMost = idlePoll
-	}
-	timer := time.NewTimer(atMost)
-	defer timer.Stop()
+	s.timer.Reset(atMost)
+	defer s.timer.Stop()
 	select {
 	case <-s.budget.freed:
 	case <-s.wake.c:
-	case <-timer.C:
+	case <-s.timer.C:
 	case <-s.ctx.Done():
 	}
 }
@@ -135,9 +158,15 @@ func (s *source) barrier(reason string) {
 	e.cred = s.credential()
 	e.next = newEpoch(e.n + 1)
 	s.epoch, s.lastBarrier = e.next, e.triggered
-	s.board.update(func(st *Status) { st.Epoch = e.next.n })
+	e.read.limited = e.read.limited || reason == TriggerRecords || reason == TriggerBytes
+	e.read.unread = e.left()
+	s.cadence.closed(e.read)
+	s.board.touch(func(st *Status) {
+		st.Epoch = e.next.n
+		st.IntervalSeconds = s.cadence.interval.Seconds()
+	})
 	s.flight.start()
-	s.log.Debug("epoch barrier", "epoch", e.n, "trigger", reason, "records_in", e.recordsIn)
+	s.log.Debug("epoch barrier", "epoch", e.n, "trigger", reason, "records_in", e.read.records)
 	for i := range e.lanes {
 		s.send(i, work{epoch: e, barrier: true})
 	}
@@ -170,10 +199,28 @@ func (s *source) send(lane int, w work) {
 	}
 }
 
-func (s *source) poll() error {
+func (s *source) poll() (reading, error) {
 	ctx, cancel := s.wake.context(s.ctx, s.untilDue())
 	fetches := s.cl.PollRecords(ctx, s.pace.records(s.opts.EpochTimeout))
 	cancel()
+	got, err := s.take(fetches)
+	if err == nil && s.epoch.opened.IsZero() {
+		s.allowRebalance() // a poll that timed out counts as a poll
+	}
+	return got, err
+}
+
+// sweep takes what has been fetched already into an epoch that closes by the clock.
+func (s *source) sweep(reason string) error {
+	if reason != TriggerInterval || s.budget.exhausted() {
+		return nil
+	}
+	_, err := s.take(s.cl.PollRecords(nil, s.pace.records(s.opts.EpochTimeout))) //nolint:staticcheck // nil: it waits for nothing
+	return err
+}
+
+// take deals what a poll has brought, and says how much that was.
+func (s *source) take(fetches kgo.Fetches) (got reading, err error) {
 	var failure error
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if failure == nil {
@@ -181,25 +228,24 @@ func (s *source) poll() error {
 		}
 	})
 	if failure != nil {
-		return failure
+		return got, failure
 	}
 	s.undealt = fetches.NumRecords()
 	now := time.Now()
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
-			s.deal(p, now)
+			got.records += int64(len(p.Records))
+			got.unread += s.deal(p, now)
 		}
 	})
-	if s.epoch.opened.IsZero() {
-		s.allowRebalance() // a poll that timed out counts as a poll
-	}
-	return nil
+	return got, nil
 }
 
 // recordOverhead is what a decoded record takes besides its payload: kgo.Record and its place in slices.
 const recordOverhead = 200
 
-func (s *source) deal(p kgo.FetchTopicPartition, now time.Time) {
+// deal answers how many records are left of the partition.
+func (s *source) deal(p kgo.FetchTopicPartition, now time.Time) (unread int64) {
 	e := s.epoch
 	tp := offsets.TopicPartition{Topic: p.Topic, Partition: p.Partition}
 	payload := bytesOf(p.Records)
@@ -207,13 +253,16 @@ func (s *source) deal(p kgo.FetchTopicPartition, now time.Time) {
 	if e.opened.IsZero() {
 		e.opened = now
 	}
-	e.recordsIn += int64(len(p.Records))
+	e.read.records += int64(len(p.Records))
 	e.bytesIn += payload
 	s.budget.take(size)
 	lane := s.assigned.lane(tp)
 	e.lanes[lane] = true
+	unread = max(p.LastStableOffset-(p.Records[len(p.Records)-1].Offset+1), 0)
+	e.leave(tp, unread)
 	s.undealt -= len(p.Records)
 	s.send(lane, work{epoch: e, tp: tp, records: p.Records, size: size, dealt: now})
+	return unread
 }
 
 // fetchError answers the error that ends the session, or nil for what the client gets over by itself.

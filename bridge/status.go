@@ -81,10 +81,12 @@ type Status struct {
 	// Assigned holds the partitions of each topic, ascending.
 	Assigned map[string][]int32 `json:"assigned"`
 	// Epoch is the epoch that takes records now; 0 before the first.
-	Epoch         txn.Epoch     `json:"epoch"`
-	LastCommitted LastCommitted `json:"last_committed"`
-	Restarts      Restarts      `json:"restarts"`
-	LastError     *Failure      `json:"last_error,omitempty"`
+	Epoch txn.Epoch `json:"epoch"`
+	// IntervalSeconds is the interval between barriers in force; it grows while the source is behind.
+	IntervalSeconds float64       `json:"epoch_interval_seconds"`
+	LastCommitted   LastCommitted `json:"last_committed"`
+	Restarts        Restarts      `json:"restarts"`
+	LastError       *Failure      `json:"last_error,omitempty"`
 	// CommitFailing and PollFailing are present while the last commit, or the last poll, has failed.
 	CommitFailing *Streak `json:"commit_failing,omitempty"`
 	PollFailing   *Streak `json:"poll_failing,omitempty"`
@@ -243,6 +245,15 @@ func (b *board) update(change func(*Status)) {
 	b.current.Store(&next)
 }
 
+// touch is update for what happens in every epoch: change replaces fields, and alters nothing that the picture refers to.
+func (b *board) touch(change func(*Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := *b.current.Load()
+	change(&next)
+	b.current.Store(&next)
+}
+
 // snapshot returns the last picture with what depends on the moment filled in: the age of the open
 // transaction and the memory in use.
 func (b *board) snapshot() Status {
@@ -306,7 +317,7 @@ func (b *board) openTxn(since time.Time) {
 // committed notes an acknowledged commit, in a transaction or plain: the row of failures and the row of
 // restarts end with it.
 func (b *board) committed(epoch txn.Epoch) {
-	b.update(func(s *Status) {
+	b.touch(func(s *Status) {
 		s.LastCommitted = LastCommitted{Epoch: epoch, At: b.stamp()}
 		s.CommitFailing = nil
 		s.Restarts.Consecutive = 0

@@ -87,7 +87,7 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 		Provenance: b.Provenance,
 		Delivery:   bridge.Delivery(b.Delivery), Start: start,
 		EpochInterval: b.EpochInterval, IntervalChosen: cfg.IsSet("BRIDGE_EPOCH_INTERVAL"), EpochTimeout: b.EpochTimeout,
-		EpochMinPause: b.EpochMinPause, EpochMaxRecords: int64(b.EpochMaxRecords), EpochMaxBytes: int64(b.EpochMaxBytes),
+		EpochMaxInterval: b.EpochMaxInterval, EpochMinPause: b.EpochMinPause, EpochMaxRecords: int64(b.EpochMaxRecords), EpochMaxBytes: int64(b.EpochMaxBytes),
 		TxnTimeout: b.TxnTimeout, SessionTimeout: b.SessionTimeout, RebalanceTimeout: b.RebalanceTimeout,
 		LeaveOnStop: b.LeaveOnStop, StopTimeout: b.StopTimeout,
 		Lanes: b.Lanes, Memory: memoryLimit(int64(b.MemoryLimit)),

@@ -63,11 +63,12 @@ type Bridge struct {
 	TxnPrefix     string `env:"TXN_PREFIX" default:"the group id" doc:"First part of the transactional ids '<prefix>.<instance>.<0 or 1>'. The permission to write and describe transactional ids with this prefix is needed."`
 	GroupProtocol string `env:"GROUP_PROTOCOL" envDefault:"classic" oneof:"classic|consumer" doc:"'classic' balances cooperatively among the members; 'consumer' lets the broker do it (KIP-848; Kafka 4.3 and later), at the pace of its 'group.consumer.heartbeat.interval.ms': with the default of 5 s a partition that moves has no reader for that long."`
 
-	EpochInterval   time.Duration `env:"EPOCH_INTERVAL" envDefault:"100ms" section:"Checkpoint epochs" doc:"Time between checkpoints: each commits one epoch. 0 starts the next one as soon as the last is committed. When unset and the cluster's finalized 'transaction.version' is below 2, 1s is used."`
-	EpochTimeout    time.Duration `env:"EPOCH_TIMEOUT" envDefault:"15s" doc:"Longest time from an epoch's barrier to its acknowledged commit, the wait for the epoch before included. After that the epoch fails."`
-	EpochMaxRecords int           `env:"EPOCH_MAX_RECORDS" envDefault:"1000000" doc:"Closes an epoch early after that many records read."`
-	EpochMaxBytes   Bytes         `env:"EPOCH_MAX_BYTES" envDefault:"64MiB" doc:"Closes an epoch early after that many bytes read."`
-	EpochMinPause   time.Duration `env:"EPOCH_MIN_PAUSE" envDefault:"0s" doc:"Shortest time between the end of a commit and the next barrier."`
+	EpochInterval    time.Duration `env:"EPOCH_INTERVAL" envDefault:"100ms" section:"Checkpoint epochs" doc:"Time between checkpoints: each commits one epoch. 0 starts the next one as soon as the last is committed. When unset and the cluster's finalized 'transaction.version' is below 2, 1s is used."`
+	EpochMaxInterval time.Duration `env:"EPOCH_MAX_INTERVAL" default:"'BRIDGE_EPOCH_INTERVAL', at least 100ms" example:"500ms" doc:"While the source is behind, the interval doubles with each epoch up to this: a commit costs the same however much it commits. Caught up, 'BRIDGE_EPOCH_INTERVAL' is in force again. When both are equal, nothing adapts."`
+	EpochTimeout     time.Duration `env:"EPOCH_TIMEOUT" envDefault:"15s" doc:"Longest time from an epoch's barrier to its acknowledged commit, the wait for the epoch before included. After that the epoch fails."`
+	EpochMaxRecords  int           `env:"EPOCH_MAX_RECORDS" envDefault:"1000000" doc:"Closes an epoch early after that many records read."`
+	EpochMaxBytes    Bytes         `env:"EPOCH_MAX_BYTES" envDefault:"64MiB" doc:"Closes an epoch early after that many bytes read."`
+	EpochMinPause    time.Duration `env:"EPOCH_MIN_PAUSE" envDefault:"0s" doc:"Shortest time between the end of a commit and the next barrier."`
 
 	TxnTimeout       time.Duration `env:"TXN_TIMEOUT" envDefault:"40s" section:"Timeouts" doc:"Transaction timeout: the broker aborts a transaction that is open for longer. At most the brokers' 'transaction.max.timeout.ms'."`
 	SessionTimeout   time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" doc:"How long a silent member keeps its partitions. With 'BRIDGE_GROUP_PROTOCOL=consumer' the brokers' 'group.consumer.session.timeout.ms' counts instead."`

@@ -283,6 +283,7 @@ func (b *Bridge) obeyRanges(r *report) {
 		least time.Duration
 	}{
 		{"BRIDGE_EPOCH_INTERVAL", b.EpochInterval, 0},
+		{"BRIDGE_EPOCH_MAX_INTERVAL", b.EpochMaxInterval, 0},
 		{"BRIDGE_EPOCH_TIMEOUT", b.EpochTimeout, time.Millisecond},
 		{"BRIDGE_EPOCH_MIN_PAUSE", b.EpochMinPause, 0},
 		{"BRIDGE_TXN_TIMEOUT", b.TxnTimeout, time.Millisecond},
@@ -315,10 +316,18 @@ func (b *Bridge) obeyRanges(r *report) {
 // obeyTimeouts checks the order of the timeouts. A transaction that outlived its epoch's commit would be aborted
 // by the broker under our hands; one that outlived the session would hold up the partitions' next owner.
 func (b *Bridge) obeyTimeouts(r *report) {
-	const interval, pause, epoch = "BRIDGE_EPOCH_INTERVAL", "BRIDGE_EPOCH_MIN_PAUSE", "BRIDGE_EPOCH_TIMEOUT"
+	const interval, longest, pause, epoch = "BRIDGE_EPOCH_INTERVAL", "BRIDGE_EPOCH_MAX_INTERVAL", "BRIDGE_EPOCH_MIN_PAUSE", "BRIDGE_EPOCH_TIMEOUT"
 	const txn, session, rebalance = "BRIDGE_TXN_TIMEOUT", "BRIDGE_SESSION_TIMEOUT", "BRIDGE_REBALANCE_TIMEOUT"
-	if r.usable(interval, pause, epoch, txn) && b.Delivery == DeliveryExactlyOnce {
+	if r.usable(interval, longest) && b.EpochMaxInterval < b.EpochInterval {
+		r.add(longest, "%s must not be less than %s = %s: raise this, or unset it",
+			durationText(b.EpochMaxInterval), interval, durationText(b.EpochInterval))
+		return
+	}
+	if r.usable(interval, longest, pause, epoch, txn) && b.Delivery == DeliveryExactlyOnce {
 		open, name := b.EpochInterval, interval
+		if b.EpochMaxInterval > open {
+			open, name = b.EpochMaxInterval, longest
+		}
 		if b.EpochMinPause > open {
 			open, name = b.EpochMinPause, pause
 		}

@@ -95,6 +95,18 @@ func TestLaws(t *testing.T) {
 			"30.1s must be more than BRIDGE_EPOCH_INTERVAL + 2 × BRIDGE_EPOCH_TIMEOUT = 100ms + 2 × 15s = 30.1s: raise this to 31s or more, or lower BRIDGE_EPOCH_TIMEOUT",
 		},
 		{
+			"transaction shorter than the longest interval",
+			[]string{"BRIDGE_EPOCH_MAX_INTERVAL", "10s"},
+			"BRIDGE_TXN_TIMEOUT",
+			"40s must be more than BRIDGE_EPOCH_MAX_INTERVAL + 2 × BRIDGE_EPOCH_TIMEOUT = 10s + 2 × 15s = 40s: raise this to 41s or more",
+		},
+		{
+			"longest interval below the interval",
+			[]string{"BRIDGE_EPOCH_INTERVAL", "1s", "BRIDGE_EPOCH_MAX_INTERVAL", "500ms"},
+			"BRIDGE_EPOCH_MAX_INTERVAL",
+			"500ms must not be less than BRIDGE_EPOCH_INTERVAL = 1s: raise this, or unset it",
+		},
+		{
 			"transaction shorter than the pause",
 			[]string{"BRIDGE_EPOCH_MIN_PAUSE", "20s"},
 			"BRIDGE_TXN_TIMEOUT",

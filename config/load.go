@@ -243,6 +243,9 @@ func requireAll(environ, values map[string]string, r *report) {
 }
 
 // derive fills in the defaults that depend on other values or on the machine.
+// leastMaxInterval is what epochs may grow to while catching up, when nothing else is said: longer ones save little.
+const leastMaxInterval = 100 * time.Millisecond
+
 func (c *Config) derive(hostname string, r *report) {
 	b := &c.Bridge
 	if b.InstanceID == "" {
@@ -256,6 +259,9 @@ func (c *Config) derive(hostname string, r *report) {
 	}
 	if b.Lanes == 0 && !r.bad["BRIDGE_LANES"] {
 		b.Lanes = runtime.GOMAXPROCS(0)
+	}
+	if b.EpochMaxInterval == 0 {
+		b.EpochMaxInterval = max(b.EpochInterval, leastMaxInterval)
 	}
 	if c.Kafka.ClientID == "" {
 		c.Kafka.ClientID = "eosbridge-" + b.InstanceID

@@ -32,7 +32,8 @@ const referenceTimeouts = `
 
 A configuration that breaks one of these is refused, with the numbers in the message.
 
-- ` + "`BRIDGE_EPOCH_INTERVAL`" + ` (or ` + "`BRIDGE_EPOCH_MIN_PAUSE`" + `, if longer) + 2 × ` + "`BRIDGE_EPOCH_TIMEOUT` < `BRIDGE_TXN_TIMEOUT`" + `: the broker never aborts
+- ` + "`BRIDGE_EPOCH_INTERVAL` <= `BRIDGE_EPOCH_MAX_INTERVAL`" + `
+- ` + "`BRIDGE_EPOCH_MAX_INTERVAL`" + ` (or ` + "`BRIDGE_EPOCH_MIN_PAUSE`" + `, if longer) + 2 × ` + "`BRIDGE_EPOCH_TIMEOUT` < `BRIDGE_TXN_TIMEOUT`" + `: the broker never aborts
   a transaction that may still be committed. (exactly-once only)
 - ` + "`BRIDGE_TXN_TIMEOUT` < `BRIDGE_SESSION_TIMEOUT`" + `: whoever takes over partitions does not wait for the transaction of their last owner.
   (exactly-once only; with ` + "`BRIDGE_GROUP_PROTOCOL=consumer`" + ` the brokers' session timeout is compared at start)
