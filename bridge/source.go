@@ -48,6 +48,7 @@ func (s *source) run(stop <-chan struct{}) error {
 		}
 		close(s.barriers)
 	}()
+	s.board.touch(func(st *Status) { st.IntervalSeconds = s.cadence.interval.Seconds() })
 	for s.ctx.Err() == nil {
 		s.board.progress()
 		stopping := closed(stop)

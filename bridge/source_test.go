@@ -127,6 +127,7 @@ func TestTriggerStop(t *testing.T) {
 		b := w.start(w.options(longEpochs))
 		w.assigned(b, 2)
 		w.trickle("in", 1, 20, 10*time.Millisecond)
+		w.pass(2 * restLongest) // all of it has been read
 		b.stopped()
 		w.exact("out", "in")
 		if n := b.triggers()[TriggerStop]; n != 1 {

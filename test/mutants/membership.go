@@ -63,12 +63,12 @@ func membershipRules() []Mutant {
 		},
 		{
 			Name: "rebalance-in-the-middle", Rule: 7, Why: "each poll allows a rebalance, also with records in an open epoch",
-			Edits:   []Edit{{"bridge/source.go", "\tif s.epoch.opened.IsZero() {\n\t\ts.allowRebalance() // a poll", "\tif true {\n\t\ts.allowRebalance() // a poll"}},
+			Edits:   []Edit{{"bridge/source.go", "\tif err == nil && s.epoch.opened.IsZero() {\n\t\ts.allowRebalance() // a poll", "\tif err == nil {\n\t\ts.allowRebalance() // a poll"}},
 			Package: "./bridge", Tests: []string{"TestMembersComeAndGo", "TestCommitMeetsARebalance", "TestBusyMemberHoldsNobodyUp"},
 		},
 		{
 			Name: "idle-blocks", Rule: 7, Why: "an idle member allows no rebalance",
-			Edits:   []Edit{{"bridge/source.go", "\tif s.epoch.opened.IsZero() {\n\t\ts.allowRebalance() // a poll", "\tif false {\n\t\ts.allowRebalance() // a poll"}},
+			Edits:   []Edit{{"bridge/source.go", "\tif err == nil && s.epoch.opened.IsZero() {\n\t\ts.allowRebalance() // a poll", "\tif false {\n\t\ts.allowRebalance() // a poll"}},
 			Package: "./bridge", Tests: []string{"TestIdleMemberHoldsNobodyUp"},
 		},
 		{
