@@ -54,6 +54,10 @@
 //     transaction of its producer epoch (KAFKA-17754).
 //  15. The bridge creates no topics.
 //  16. Memory has one budget, from the poll to the acknowledgement.
+//  17. Whole batches are produced with requests of our own (sender), at transaction.version 2 or later. Sequence
+//     numbers begin at 0 with each producer epoch, which the answer to EndTxn names. A partition has one batch on its
+//     way; without an answer it is sent again as it was, and every other failure ends the epoch. A batch's checksum
+//     is its first producer's.
 //
 // Some guards overlap on purpose. The captured generation and the require-stable fetch carry the safety; the
 // fence adds speed (no wait for the transaction timeout) and a second line; the drain saves aborted epochs.

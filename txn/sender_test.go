@@ -199,6 +199,7 @@ func TestRepetition(t *testing.T) {
 		"concurrent transaction": func(b *bed) func() int { return b.refused(kerr.ConcurrentTransactions) },
 		"appended, timed out":    func(b *bed) func() int { return b.answered(kerr.RequestTimedOut) },
 		"appended, few replicas": func(b *bed) func() int { return b.answered(kerr.NotEnoughReplicasAfterAppend) },
+		"not answered":           func(b *bed) func() int { return b.refused(nil) },
 		"appended, not answered": func(b *bed) func() int {
 			return b.wire.change(kmsg.Produce, 2, func(_ string, resp kmsg.Response) { resp.(*kmsg.ProduceResponse).Topics = nil }).Hits
 		},
@@ -234,7 +235,7 @@ func TestRepetition(t *testing.T) {
 	}
 }
 
-// refused makes the broker refuse two batches before it appends them.
+// refused makes the broker refuse two batches before it appends them, without a code: say nothing about them.
 func (b *bed) refused(code *kerr.Error) func() int {
 	var hits atomic.Int32
 	b.Control(func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -246,6 +247,9 @@ func (b *bed) refused(code *kerr.Error) func() int {
 		hits.Add(1)
 		resp := produce.ResponseKind().(*kmsg.ProduceResponse)
 		for _, t := range produce.Topics {
+			if code == nil {
+				break
+			}
 			topic := kmsg.NewProduceResponseTopic()
 			topic.Topic, topic.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
