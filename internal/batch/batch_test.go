@@ -35,9 +35,9 @@ func some(n int) []*kgo.Record {
 	return records
 }
 
-func encoder(t testing.TB, max int, codecs ...kgo.CompressionCodec) *Encoder {
+func encoder(t testing.TB, limit int, codecs ...kgo.CompressionCodec) *Encoder {
 	t.Helper()
-	e, err := NewEncoder(max, codecs...)
+	e, err := NewEncoder(limit, codecs...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,21 +12,21 @@ import (
 // Encoder makes batches of records, for those that arrived in a batch that is not Portable. It is used by one
 // goroutine at a time.
 type Encoder struct {
-	max        int
+	limit      int
 	compressor kgo.Compressor // nil: none
 	records    []byte         // of the batch in the making, not yet compressed
 	packed     bytes.Buffer
 }
 
-// NewEncoder answers an encoder of batches that hold at most max bytes before they are compressed, header included; a
+// NewEncoder answers an encoder of batches that hold at most limit bytes before they are compressed, header included; a
 // record that is larger gets a batch of its own, and the broker has the word. Of the codecs the first one is used that
 // kgo's compressor knows; none means no compression.
-func NewEncoder(max int, codecs ...kgo.CompressionCodec) (*Encoder, error) {
+func NewEncoder(limit int, codecs ...kgo.CompressionCodec) (*Encoder, error) {
 	compressor, err := kgo.DefaultCompressor(codecs...)
 	if err != nil {
 		return nil, err
 	}
-	return &Encoder{max: max, compressor: compressor}, nil
+	return &Encoder{limit: limit, compressor: compressor}, nil
 }
 
 // Encode makes batches of records of one partition, in their order. A reader sees the same keys, values, headers and
@@ -52,7 +52,7 @@ func (e *Encoder) one(records []*kgo.Record) (Batch, int) {
 		at := r.Timestamp.UnixMilli()
 		before := len(e.records)
 		e.records = appendRecord(e.records, r, at-base, n)
-		if n > 0 && headerSize+len(e.records) > e.max {
+		if n > 0 && headerSize+len(e.records) > e.limit {
 			e.records = e.records[:before]
 			break
 		}
