@@ -10,6 +10,15 @@ import (
 // one record that became very many does not hold its memory for ever.
 const keepCapacity = 1024
 
+// maxOutputs bounds, in records, what one record becomes. The records of one input are all
+// in memory at once, from here to the producer, and go into one epoch.
+const maxOutputs = 100_000
+
+var (
+	errTooMany  = fmt.Errorf("one record became more than %d records", maxOutputs)
+	errTooHeavy = fmt.Errorf("the records that one record became are larger than %d bytes together", maxResult)
+)
+
 // errShrunk is what a chain says of a transform that returned less than it was given.
 // Taken at face value, "return nil, nil" for a dropped record would take the results of
 // the records before it along: a silent loss.
@@ -136,7 +145,11 @@ func (c *Chain) run(in *Record, out []Record) (results []Record, err error) {
 	last := len(c.stages) - 1
 	c.at = 0
 	if last == 0 {
-		return c.stages[0].apply(in, out)
+		results, err = c.stages[0].apply(in, out)
+		if err == nil && len(results)-len(out) > maxOutputs {
+			return nil, c.stages[0].refuses(errTooMany)
+		}
+		return results, err
 	}
 	source, err := c.stages[0].apply(in, c.between[0])
 	for i := 1; i <= last; i++ {
@@ -152,10 +165,8 @@ func (c *Chain) run(in *Record, out []Record) (results []Record, err error) {
 		if i < last {
 			dest = c.between[i%2]
 		}
-		for j := range source {
-			if dest, err = c.stages[i].apply(&source[j], dest); err != nil {
-				return nil, err
-			}
+		if dest, err = c.stages[i].applyAll(source, dest); err != nil {
+			return nil, err
 		}
 		clear(source)
 		source = dest
@@ -169,13 +180,49 @@ func (c *Chain) run(in *Record, out []Record) (results []Record, err error) {
 // forget drops the buffers after a failure, which may have left records in them.
 func (c *Chain) forget() { c.between = [2][]Record{} }
 
+// applyAll passes the results of the stage before through this one. What several records
+// become is counted together: each may be of a size that is allowed, and all of them not.
+func (s *chainStage) applyAll(source, out []Record) ([]Record, error) {
+	if len(source) > maxOutputs {
+		return nil, s.refuses(errTooMany)
+	}
+	given, size := len(out), 0
+	for j := range source {
+		from := len(out)
+		var err error
+		if out, err = s.apply(&source[j], out); err != nil {
+			return nil, err
+		}
+		if len(source) == 1 {
+			continue
+		}
+		for k := from; k < len(out); k++ {
+			size += len(out[k].Value)
+		}
+		if size > maxResult {
+			return nil, s.refuses(errTooHeavy)
+		}
+		if len(out)-given > maxOutputs {
+			break
+		}
+	}
+	if len(out)-given > maxOutputs {
+		return nil, s.refuses(errTooMany)
+	}
+	return out, nil
+}
+
+func (s *chainStage) refuses(err error) error {
+	return &Error{Transform: s.name, Stage: s.pos, Err: err}
+}
+
 func (s *chainStage) apply(in *Record, out []Record) ([]Record, error) {
 	results, err := s.Apply(in, out)
 	if err == nil && len(results) < len(out) {
 		err = errShrunk
 	}
 	if err != nil {
-		return nil, &Error{Transform: s.name, Stage: s.pos, Err: err}
+		return nil, s.refuses(err)
 	}
 	return results, nil
 }

@@ -316,3 +316,39 @@ func applyAll(t testing.TB, tr Transform, records []Record) []Record {
 	}
 	return out
 }
+
+// TestChainIsBounded: what one record becomes has a limit in number and in size, at every
+// stage, and the chain goes on with the next record.
+func TestChainIsBounded(t *testing.T) {
+	heavy := strings.Repeat("y", 1<<20)
+	for _, test := range []struct {
+		expr, value string
+		want        int // 0: refused
+		err         error
+		stage       int
+	}{
+		{"repeat", "100000x", maxOutputs, nil, 0},
+		{"repeat", "100001x", 0, errTooMany, 1},
+		{"repeat | refuses", "100000x", maxOutputs, nil, 0},
+		{"repeat | refuses", "100001x", 0, errTooMany, 2},
+		{"repeat | repeat", "316x", 316 * 316, nil, 0},
+		{"repeat | repeat", "317x", 0, errTooMany, 2},
+		{"repeat | repeat | repeat | repeat", "46x", 0, errTooMany, 4},
+		{"repeat | refuses", "60x" + heavy, 60, nil, 0},
+		{"repeat | refuses", "64x" + heavy, 0, errTooHeavy, 2},
+		{"refuses | refuses", strings.Repeat("y", maxResult+1), 1, nil, 0}, // one large record is the broker's to refuse
+	} {
+		chain := parseWith(t, misbehaving(), test.expr).New()
+		given := []Record{{Value: []byte("earlier")}}
+		out, err := chain.Apply(&Record{Value: []byte(test.value)}, given)
+		if !errors.Is(err, test.err) || len(out) != 1+test.want {
+			t.Errorf("%s of %.10q: %d results, %v", test.expr, test.value, len(out)-1, err)
+		}
+		if refused, is := errors.AsType[*Error](err); is && refused.Stage != test.stage {
+			t.Errorf("%s of %.10q: stage %d, want %d", test.expr, test.value, refused.Stage, test.stage)
+		}
+		if out, err := chain.Apply(&Record{Value: []byte("1x")}, nil); err != nil || len(out) != 1 {
+			t.Errorf("%s: the next record: %d results, %v", test.expr, len(out), err)
+		}
+	}
+}

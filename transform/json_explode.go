@@ -8,7 +8,7 @@ func init() {
 		Usage: "json_explode(path) or json_explode(path, whole)",
 		Doc: "Makes one record of each element of an array, in their order and with the same key, headers and timestamp; the path . is the whole value. " +
 			"The element becomes the value, or, with whole, the value stays and has the element in the array's place. Elements keep their bytes. " +
-			"An empty array makes nothing; a record is refused if there is no array, or if all results together exceed 64 MiB.",
+			"An empty array makes nothing; a record is refused if there is no array, or if it has more than 100,000 elements, or if all results together exceed 64 MiB.",
 		Example: "json_explode(items)",
 		New:     newJSONExplode,
 	})
@@ -52,12 +52,15 @@ func (t *jsonExplode) Apply(in *Record, out []Record) ([]Record, error) {
 	if doc[start] != '[' {
 		return nil, fmt.Errorf("%s is %s, not an array", t.path, jsonKind(doc, start))
 	}
-	total := 0
+	given, total := len(out), 0
 	walk := membersOf(doc, start)
 	for {
 		m, more := walk.next()
 		if !more {
 			return out, nil
+		}
+		if len(out)-given == maxOutputs {
+			return nil, errTooMany
 		}
 		value := doc[m.value:m.end:m.end]
 		if t.whole {
