@@ -151,7 +151,7 @@ model: $(TLA_JAR) ## TLC explores the commit protocol; some minutes; MODELFLAGS=
 	$(GO) test -count=1 -timeout 60m -v $(TESTFLAGS) -run '^TestTLC$$' ./test/model -args -jar $(abspath $(TLA_JAR)) $(MODELFLAGS)
 
 .PHONY: bench
-bench: build ## throughput and stalls against a plain copy, on real Kafka
+bench: build ## the benchmark, in parts (BENCHFLAGS='main feed', -help); writes docs/performance.md
 	$(GO) run ./test/bench $(BENCHFLAGS)
 
 .PHONY: peers

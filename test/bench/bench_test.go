@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"io"
 	"os"
@@ -14,12 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eosbridge/eosbridge/test/bench/copies"
+	"github.com/eosbridge/eosbridge/test/bench/figures"
+	"github.com/eosbridge/eosbridge/test/bench/measure"
+	"github.com/eosbridge/eosbridge/test/bench/page"
 	"github.com/eosbridge/eosbridge/test/kafka"
 )
 
 // TestMain is the benchmark's child when it is started as one: see options.self.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && children[os.Args[1]] != nil {
+	if len(os.Args) > 1 && copies.Known(os.Args[1]) {
 		main()
 		return
 	}
@@ -27,177 +30,207 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBench runs every variant on real Kafka, small, and the bridge with a steady
-// load, near and far.
-func TestBench(t *testing.T) {
+// TestParts runs every part on real Kafka, tiny: all variants of main, elsewhere the bridge alone.
+func TestParts(t *testing.T) {
 	kafka.Require(t)
 	binary := filepath.Join(t.TempDir(), "eosbridge")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the bridge: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	o, err := parseOptions([]string{
-		"-bridge", binary, "-variants", "bridge,plain,session", "-rounds", "1", "-warm-up", "0", "-records", "20000",
-		"-settle", "100ms", "-feed-time", "500ms", "-feed-rate", "1000", "-w", "W1", "-json",
-	}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
+	cluster := kafka.Start(t, kafka.Options{})
+	want := map[string][]string{
+		"main": {"W1", "W2"}, "lz4": {"W2 lz4"}, "feed": {"feed", "feed +10 ms"}, "life": {"start", "idle", "kill"}, "memory": {"W1", "W2"},
+		"scale":  {"partitions", "instances", "distance", "shape of the input", "commit, 2,000 records/s"},
+		"seeded": {"W2"}, "peers": {"W1", "W2", "feed", "idle", "kill"},
 	}
-	var log bytes.Buffer
-	r, err := newRig(o, kafka.Start(t, kafka.Options{}), &log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	all, err := r.all(ctx)
-	if err == nil {
-		o.variants, o.workloads = []string{variantBridge}, []string{feedName}
-		var more []measurement
-		more, err = r.all(ctx)
-		all = append(all, more...)
-	}
-	t.Log(log.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.variants = []string{variantBridge, variantPlain, variantSession}
-	var stdout bytes.Buffer
-	if err := newReport(o, all).print(o, &stdout); err != nil {
-		t.Fatal(err)
-	}
-	var rep report
-	if err := json.Unmarshal(stdout.Bytes(), &rep); err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, m := range rep.Runs {
-		seen[m.Workload+" "+m.Variant] = true
-		checkRun(t, m)
-	}
-	for _, name := range []string{"W1 bridge", "W1 plain", "W1 session", "feed bridge", "feed +10ms bridge"} {
-		if !seen[name] {
-			t.Errorf("no run of %s", name)
-		}
-	}
-	if len(rep.Tables) != 4 {
-		t.Errorf("%d tables, want throughput, feed, ratios and targets", len(rep.Tables))
+	for _, p := range parts {
+		t.Run(p.name, func(t *testing.T) {
+			args := []string{"-bridge", binary, "-size", "tiny", "-variants", "bridge", p.name}
+			if p.name == "main" {
+				args = []string{"-bridge", binary, "-size", "tiny", p.name}
+			}
+			o, err := parseOptions(args, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			b, err := newBoard(o, p, cluster, &log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = p.run(ctx, b)
+			b.close()
+			t.Log(log.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRuns(t, b, want[p.name])
+		})
 	}
 }
 
-func checkRun(t *testing.T, m measurement) {
+func checkRuns(t *testing.T, b *board, workloads []string) {
 	t.Helper()
-	name := m.Workload + " " + m.Variant
-	if !m.Verdict.exact() || m.Verdict.Read != m.Records {
-		t.Errorf("%s: %s, read %d of %d", name, m.Verdict, m.Verdict.Read, m.Records)
+	if got := b.runs; !slices.Equal(figures.Set(got).Workloads(), workloads) {
+		t.Errorf("workloads %v, want %v", figures.Set(got).Workloads(), workloads)
 	}
-	fed := strings.HasPrefix(m.Workload, feedName) // its time is too short for the kernel's clock of CPU time
-	if !fed && (m.CPUSeconds <= 0 || m.CPUPerMillion <= 0) || m.StartSeconds <= 0 {
-		t.Errorf("%s: CPU %v s, %v per million, start %v s: want all above 0", name, m.CPUSeconds, m.CPUPerMillion, m.StartSeconds)
+	if err := inexact(b.runs, b.all); err != nil {
+		t.Error(err)
 	}
-	if exactlyOnce := m.Variant != variantPlain; exactlyOnce != (m.StallShare != nil) || exactlyOnce != (m.Epochs.Committed > 0) || exactlyOnce != (m.Verdict.Markers > 0) {
-		t.Errorf("%s: stall %v, epochs %+v, %d markers", name, m.StallShare, m.Epochs, m.Verdict.Markers)
+	for _, r := range b.runs {
+		line := page.Line(r)
+		if r.Verdict.Read == 0 || b.about[r.Variant] == "" {
+			t.Errorf("%s: nothing read, or no variant known of this name", line)
+		}
+		if exactly := r.Variant != copies.Plain; exactly != (r.Verdict.Markers > 0) {
+			t.Errorf("%s: %d markers of transactions", line, r.Verdict.Markers)
+		}
+		wanted := map[string][]string{
+			"start": {figures.Start}, "idle": {figures.Core, figures.Resident}, "kill": {figures.Recovery, figures.Life},
+			"feed": {figures.Core, figures.Latency, figures.Latency99}, "feed +10 ms": {figures.Latency},
+			"W1": {figures.Start, figures.LifeCPU, figures.Peak, figures.Steady},
+		}[r.Workload]
+		for _, name := range wanted {
+			if v, ok := r.Values[name]; !ok || v < 0 || v == 0 && name != figures.Core {
+				t.Errorf("%s: %s is %v", line, name, v)
+			}
+		}
+		if r.Workload == "feed +10 ms" && r.Values[figures.Latency] < 20 {
+			t.Errorf("%s: less than a fetch and a produce take there and back", line)
+		}
 	}
-	if fed && m.LatencyP50 <= 0 {
-		t.Errorf("%s: latency %v", name, m.LatencyP50)
+}
+
+func TestInexact(t *testing.T) {
+	c := newCatalogue(&options{self: "bench", bridge: "/nowhere"})
+	run := func(workload, variant string, v figures.Verdict) []figures.Run {
+		return []figures.Run{{Workload: workload, Variant: variant, Round: 2, Verdict: v}}
 	}
-	far := strings.Contains(m.Workload, "+")
-	if far && m.Epochs.CommitP50 < 10 {
-		t.Errorf("%s: commits take %v ms, less than one answer's way", name, m.Epochs.CommitP50)
+	if err := inexact(run("W1", "bridge", figures.Verdict{Read: 5}), c); err != nil {
+		t.Error(err)
+	}
+	for _, v := range []figures.Verdict{{Lost: 1}, {Duplicated: 1}, {OutOfOrder: 1}, {Altered: 1}, {Ahead: 1}} {
+		if err := inexact(run("kill", "bridge", v), c); err == nil || !strings.Contains(err.Error(), "kill: round 2: bridge: NOT EXACT") {
+			t.Errorf("%+v: %v", v, err)
+		}
+		repeats := v.Duplicated+v.OutOfOrder > 0
+		if err := inexact(run("kill", "plain", v), c); (err == nil) != repeats {
+			t.Errorf("plain, killed: %+v: %v", v, err)
+		}
+		if err := inexact(run("W1", "plain", v), c); err == nil {
+			t.Errorf("plain, not killed: %+v: no error", v)
+		}
 	}
 }
 
 func TestOptions(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
-		{"-w W3", "W3"},
-		{"-w W1,W2", ""},
-		{"-variants plain,turbo", "turbo"},
-		{"-rounds 0", "-rounds"},
-		{"-delay -1s", "-delay"},
-		{"-compression brotli", "brotli"},
+		{"main feed", ""},
+		{"", ""},
+		{"page", ""},
+		{"mian", "mian"},
+		{"-size huge", "huge"},
 		{"-env bridge", "variant:KEY=VALUE"},
-		{"-env turbo:A=1", "turbo"},
-		{"-env plain:GOGC=200 -env plain:A=1", ""},
-		{"-variants bridge -bridge /nowhere/eosbridge", "make build"},
-		{"W1", "unexpected"},
+		{"-bridge /nowhere/eosbridge main", "make build"},
+		{"-bridge /nowhere/eosbridge page", ""},
 	} {
-		args := append([]string{"-variants", "plain"}, strings.Fields(tc.args)...)
-		_, err := parseOptions(args, io.Discard)
+		_, err := parseOptions(append([]string{"-bridge", "main.go"}, strings.Fields(tc.args)...), io.Discard)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: error %v, want one about %q", tc.args, err, tc.want)
 		}
 	}
-	o, err := parseOptions([]string{"-variants", "plain"}, io.Discard)
-	if err != nil || !slices.Equal(o.workloads, []string{"W1", "W2", "feed"}) {
-		t.Errorf("by default: %v, %v", o, err)
+	o, err := parseOptions([]string{"-bridge", "main.go", "-rounds", "2", "-variants", "bridge,plain", "-env", "plain:GOGC=400"}, io.Discard)
+	if err != nil || len(o.parts) != len(parts) || o.size.rounds != 2 || !slices.Equal(o.variants, []string{"bridge", "plain"}) {
+		t.Fatalf("%+v, %v", o, err)
 	}
-}
-
-func TestCopyOptions(t *testing.T) {
-	want := copyOptions{bootstrap: "h:1", in: "a", out: "b", group: "g", compression: "lz4", pprof: "h:2", interval: time.Second}
-	got, err := parseCopy("plain", want.arguments(), io.Discard)
-	if err != nil || got != want {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
-}
-
-func TestTurn(t *testing.T) {
-	variants := []string{"a", "b", "c"}
-	for round, want := range []string{"abc", "bca", "cab", "abc"} {
-		if got := strings.Join(turn(variants, round), ""); got != want {
-			t.Errorf("round %d: %s, want %s", round, got, want)
+	for _, want := range []string{"-rounds=2", "-variants=bridge,plain", "plain: GOGC=400"} {
+		if !strings.Contains(o.flags, want) {
+			t.Errorf("flags %q do not say %s", o.flags, want)
 		}
 	}
 }
 
-func TestProcess(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	launchShell := func(script string) *process {
-		p, err := launch(nil, "/bin/sh", "-c", script)
-		if err != nil {
-			t.Fatal(err)
+// TestEstimates keeps a whole benchmark within what a machine can be kept quiet for.
+func TestEstimates(t *testing.T) {
+	var sum time.Duration
+	for _, p := range parts {
+		d := p.estimate(presets["full"])
+		t.Logf("%-8s %5.1f min", p.name, d.Minutes())
+		if d < time.Minute || d > 28*time.Minute {
+			t.Errorf("%s: %v", p.name, d)
 		}
-		t.Cleanup(p.kill)
-		return p
+		sum += d
 	}
-	p := launchShell("trap 'exit 0' TERM; echo ready; while :; do :; done")
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for p.stdout.String() == "" || cpuTime(p.pid()) == 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("the child used no CPU")
-		}
+	if sum > 90*time.Minute {
+		t.Errorf("%v in all", sum)
 	}
-	if peakMiB(p.pid()) <= 0 {
-		t.Error("no peak memory")
-	}
-	if used, err := p.stop(ctx); err != nil || used <= 0 {
-		t.Errorf("stop: %v of CPU, %v", used, err)
-	}
-	p = launchShell("echo oh dear >&2; exit 3")
-	<-p.exited
-	if err := p.ended(); err == nil || !strings.Contains(err.Error(), "oh dear") || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("ended: %v", err)
-	}
-	if _, err := p.stop(ctx); err == nil {
-		t.Error("stop of a child that failed: no error")
-	}
-	if _, err := launch(nil, "/nowhere/program"); err == nil {
-		t.Error("launch of nothing: no error")
+	o := &options{parts: []string{"main", pageOnly, "lz4"}, size: presets["full"]}
+	main, _ := partOf("main")
+	lz4, _ := partOf("lz4")
+	if got, want := o.estimate(), main.estimate(o.size)+lz4.estimate(o.size); got != want {
+		t.Errorf("estimate %v, want %v", got, want)
 	}
 }
 
-func TestTail(t *testing.T) {
-	var kept tail
-	for range 100 {
-		_, _ = kept.Write(bytes.Repeat([]byte("x"), 1000))
+// TestInterleave sees every job once in each round, each round beginning with another one.
+func TestInterleave(t *testing.T) {
+	var got []string
+	err := interleave(t.Context(), 3, []string{"a", "b", "c"}, func(_ context.Context, round int, job string) error {
+		got = append(got, job+string(rune('0'+round)))
+		return nil
+	})
+	if want := "a1 b1 c1 b2 c2 a2 c3 a3 b3"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("%v, %v, want %s", got, err, want)
 	}
-	_, _ = kept.Write([]byte("end\n"))
-	if text := kept.String(); len(text) > tailLength || !strings.HasSuffix(text, "xend") {
-		t.Errorf("%d bytes kept, ending in %q", len(text), text[len(text)-5:])
+	failed := io.ErrUnexpectedEOF
+	calls := 0
+	err = interleave(t.Context(), 3, []string{"a", "b"}, func(context.Context, int, string) error { calls++; return failed })
+	if err != failed || calls != 1 { //nolint:errorlint // it is handed on as it is
+		t.Errorf("after an error: %v, %d calls", err, calls)
+	}
+}
+
+// TestSeed keeps the seed fit for the lane as it is; that it builds is seen by TestParts.
+func TestSeed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("../..", seededFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeded, err := seed(text, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(seeded, []byte("{\n"+seededCall+"\n")) || !bytes.Contains(seeded, []byte("range records * 7")) {
+		t.Error("the call or the function is missing")
+	}
+	if _, err := seed([]byte("package bridge\n\ntype lane struct{}\n\nfunc (other) take() {}\n"), 7); err == nil {
+		t.Error("a lane without take: no error")
+	}
+	if _, err := seed([]byte("nonsense"), 7); err == nil {
+		t.Error("nonsense: no error")
+	}
+}
+
+// TestSpins burns what it was told to, roughly: the calibration may be disturbed, but not by much more than it measures.
+func TestSpins(t *testing.T) {
+	short, long := spinsFor(100*time.Nanosecond), spinsFor(10*time.Microsecond)
+	if short < 1 || long < 10*short {
+		t.Errorf("%d turns for 100 ns, %d for 10 µs", short, long)
+	}
+}
+
+// TestPoints holds the curves to what they are compared at: a point that takes over an input has one before it.
+func TestPoints(t *testing.T) {
+	b := &board{size: presets["full"]}
+	for i, p := range b.points() {
+		if p.sameInput && (i == 0 || len(p.counts) != len(b.points()[i-1].counts)) {
+			t.Errorf("%s %s: its input is not the one before", p.workload, p.name)
+		}
+		if n := (measure.Input{Counts: p.counts}).Records(); n < int64(len(p.counts)) {
+			t.Errorf("%s %s: %d records", p.workload, p.name, n)
+		}
 	}
 }

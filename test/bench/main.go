@@ -1,18 +1,12 @@
-// Command bench measures what the bridge costs, side by side with a plain copy
-// of the same topics by the same client library, on a real Apache Kafka that it
-// starts itself:
+// Command bench measures the bridge beside what else could do its work, on a real Apache Kafka that it starts itself:
 //
-//	make bench
-//	make bench BENCHFLAGS='-w W1 -rounds 5 -variants bridge,plain,session'
+//	make bench                            # all parts, one after the other
+//	make bench BENCHFLAGS='main feed'     # some of them
+//	make bench BENCHFLAGS='-size quick'   # whether it works; figures of so short runs say little
+//	make bench BENCHFLAGS=page            # docs/performance.md and its plots anew from docs/performance.json
 //
-// Three programs ("variants") do the same work, each as a process of its own:
-//
-//	bridge   the binary that is shipped, exactly-once, its defaults but for -compression
-//	plain    kgo without any guarantee: at-least-once, one loop, tuned buffers
-//	session  kgo's GroupTransactSession: exactly-once, one transaction, stop-the-world
-//
-// The last two are this program again, see copy.go and session.go. docs/performance.md
-// tells what is measured, how, and how far the figures can be trusted.
+// Each part is one interleaved run. Its results replace those it had in docs/performance.json, and the page is made
+// anew. docs/performance.md tells what is measured, how, and how far the figures can be trusted.
 package main
 
 import (
@@ -23,11 +17,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/eosbridge/eosbridge/test/bench/copies"
 )
 
 func main() {
@@ -45,71 +40,55 @@ func main() {
 
 // run is the program: the benchmark, or one of the children that it starts.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) > 0 {
-		if child, ok := children[args[0]]; ok {
-			return runChild(ctx, child, args[1:], stdout, stderr)
-		}
+	if len(args) > 0 && copies.Known(args[0]) {
+		return copies.Main(ctx, args[0], args[1:], stdout, stderr)
 	}
 	o, err := parseOptions(args, stderr)
 	if err != nil {
 		return err
 	}
-	return bench(ctx, o, stdout, stderr)
+	return bench(ctx, o, stderr)
 }
 
-// The variants.
-const (
-	variantBridge  = "bridge"
-	variantPlain   = "plain"
-	variantSession = "session"
-)
-
-// options are the flags.
+// options are the flags and the parts that were asked for.
 type options struct {
-	workloads []string
-	variants  []string
-	rounds    int
-	records   int64 // 0 = the workload's own
-	warmUp    int64
+	parts    []string
+	size     sizes
+	variants []string // none = the part's own
 
-	feedRate int
-	feedTime time.Duration
-	settle   time.Duration
-	delay    time.Duration
-
-	bridge      string // path of the binary
-	self        string // path of this program
-	compression string
-	interval    time.Duration
-	env         map[string][]string // additional environment per variant
-	profiles    string              // folder
-	timeout     time.Duration
-
-	json, markdown bool
-	into           string // file
+	bridge   string // path of the binary
+	self     string // path of this program
+	peers    string // folder of the built peers
+	env      map[string][]string
+	profiles string // folder
+	file     string // of all results
+	page     string
+	flags    string // as given, but for those that do not change what is measured
 }
+
+// pageOnly is what is asked for to measure nothing.
+const pageOnly = "page"
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	o := &options{env: map[string][]string{}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	which := flags.String("w", "all", "workloads: W1 (1 KB), W2 (100 B), feed (steady load, stalls), a list of them, or all")
-	variants := flags.String("variants", "bridge,plain", "programs to compare: bridge, plain, session")
-	flags.IntVar(&o.rounds, "rounds", 3, "rounds; in each, every variant runs once")
-	flags.Int64Var(&o.records, "records", 0, "records of W1 and W2 (default 1,000,000 and 4,000,000)")
-	flags.Int64Var(&o.warmUp, "warm-up", 1_000_000, "records that each variant copies before anything is measured: the broker's compiler must see both")
-	flags.IntVar(&o.feedRate, "feed-rate", 4000, "records per second of feed")
-	flags.DurationVar(&o.feedTime, "feed-time", 20*time.Second, "measured time of one run of feed")
-	flags.DurationVar(&o.settle, "settle", 3*time.Second, "time of feed between the first output and the measured time")
-	flags.DurationVar(&o.delay, "delay", 10*time.Millisecond, "feed runs once more with this added to every answer of the broker; 0 = not")
+	flags.Usage = func() {
+		fmt.Fprintf(stderr, "usage: bench [flags] [part…]\n\nparts, in their order when none is named, and how long each takes on a quiet machine of two cores:\n")
+		for _, p := range parts {
+			fmt.Fprintf(stderr, "  %-8s %5.1f min  %s\n", p.name, p.estimate(presets["full"]).Minutes(), p.about)
+		}
+		fmt.Fprintf(stderr, "  %-8s            the page anew, nothing is measured\n\nflags:\n", pageOnly)
+		flags.PrintDefaults()
+	}
+	size := flags.String("size", "full", "full; quick: short runs, two rounds; tiny: does it work at all")
+	rounds := flags.Int("rounds", 0, "rounds; in each, every variant runs once (default: the part's own)")
+	variants := flags.String("variants", "", "only these, and others that the part does not know by itself")
 	flags.StringVar(&o.bridge, "bridge", "bin/eosbridge", "the binary to measure (make build)")
-	flags.StringVar(&o.compression, "compression", "none", "of the output, in all variants: none, gzip, snappy, lz4, zstd")
-	flags.DurationVar(&o.interval, "interval", 100*time.Millisecond, "epoch, transaction and commit interval")
-	flags.StringVar(&o.profiles, "profiles", "", "folder for CPU and memory profiles of each run; they cost some per cent")
-	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up on one run after this long")
-	flags.BoolVar(&o.json, "json", false, "print everything that was measured as JSON")
-	flags.BoolVar(&o.markdown, "markdown", false, "print the tables as Markdown")
-	flags.StringVar(&o.into, "into", "", "write the Markdown between the marks of this file, e.g. docs/performance.md")
+	flags.StringVar(&o.peers, "peers", ".cache/peers", "folder of the built peers (make peers)")
+	flags.StringVar(&o.profiles, "profiles", "", "folder for CPU and memory profiles of each copy; they cost some per cent")
+	flags.StringVar(&o.file, "json", "docs/performance.json", "file of all results")
+	flags.StringVar(&o.page, "page", "docs/performance.md", "page to write; empty = none")
 	flags.Func("env", "variant:KEY=VALUE for the variant's environment, e.g. bridge:BRIDGE_LANES=1; may be repeated", func(s string) error {
 		variant, setting, ok := strings.Cut(s, ":")
 		if !ok || !strings.Contains(setting, "=") {
@@ -121,13 +100,30 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	o.parts = flags.Args()
+	if len(o.parts) == 0 {
+		for _, p := range parts {
+			o.parts = append(o.parts, p.name)
+		}
 	}
-	if *which == "all" {
-		*which = "W1,W2,feed"
+	if *variants != "" {
+		o.variants = strings.Split(*variants, ",")
 	}
-	o.workloads, o.variants = strings.Split(*which, ","), strings.Split(*variants, ",")
+	var ok bool
+	if o.size, ok = presets[*size]; !ok {
+		return nil, fmt.Errorf("-size %q: known are full, quick and tiny", *size)
+	}
+	if *rounds > 0 {
+		o.size.rounds, o.size.fewRounds = *rounds, *rounds
+	}
+	flags.Visit(func(f *flag.Flag) {
+		if slices.Contains([]string{"size", "rounds", "variants", "env"}, f.Name) {
+			o.flags = strings.TrimSpace(o.flags + " -" + f.Name + "=" + f.Value.String())
+		}
+	})
+	for v, settings := range o.env {
+		o.flags += " (" + v + ": " + strings.Join(settings, " ") + ")"
+	}
 	var err error
 	if o.self, err = os.Executable(); err != nil {
 		return nil, err
@@ -136,29 +132,13 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 }
 
 func (o *options) check() error {
-	for _, w := range o.workloads {
-		if _, ok := workloads[w]; !ok {
-			return fmt.Errorf("-w %q: known are W1, W2 and feed", w)
+	for _, name := range o.parts {
+		if name == pageOnly {
+			continue
 		}
-	}
-	known := []string{variantBridge, variantPlain, variantSession}
-	for _, v := range o.variants {
-		if !slices.Contains(known, v) {
-			return fmt.Errorf("-variants %q: known are %s", v, strings.Join(known, ", "))
+		if _, ok := partOf(name); !ok {
+			return fmt.Errorf("part %q: there are %s", name, strings.Join(partNames(), ", "))
 		}
-	}
-	for v := range o.env {
-		if !slices.Contains(known, v) {
-			return fmt.Errorf("-env %q: known are %s", v, strings.Join(known, ", "))
-		}
-	}
-	if _, err := codec(o.compression); err != nil {
-		return err
-	}
-	if o.rounds < 1 || o.records < 0 || o.feedRate < 1 || o.interval <= 0 || o.delay < 0 {
-		return errors.New("-rounds and -feed-rate must be at least 1, -interval above 0, -records and -delay not negative")
-	}
-	if slices.Contains(o.variants, variantBridge) {
 		if _, err := os.Stat(o.bridge); err != nil {
 			return fmt.Errorf("no bridge to measure: %w: run make build, or name it with -bridge", err)
 		}
@@ -166,5 +146,12 @@ func (o *options) check() error {
 	return nil
 }
 
-// lanes is how many lanes the bridge runs by default.
-func lanes() int { return runtime.GOMAXPROCS(0) }
+// estimate is how long the named parts take.
+func (o *options) estimate() (sum time.Duration) {
+	for _, name := range o.parts {
+		if p, ok := partOf(name); ok {
+			sum += p.estimate(o.size)
+		}
+	}
+	return sum
+}

@@ -29,6 +29,8 @@ type Work struct {
 	Memory int64
 	// HTTP is a free host:port for a program that tells something of itself there.
 	HTTP string
+	// Pprof is a free host:port for Go's profiler; empty = off.
+	Pprof string
 	// Dir is a folder of this run. It is empty at the first start, kept over restarts, and removed after the run.
 	Dir string
 }
@@ -49,6 +51,12 @@ type Variant struct {
 	// Slow says that the program needs a while after its first output until it is at its speed (a JVM): the steady
 	// state of its runs begins later.
 	Slow bool
+	// LoosePositions says that the group's positions may lag behind the output, for the program keeps its own elsewhere.
+	LoosePositions bool
+	// Face says that it is the bridge, which tells of itself at Work.HTTP.
+	Face bool
+	// Reports says that it prints a line about its transactions at its end: see package copies.
+	Reports bool
 	// Stop is the signal that ends it in order; nil is SIGTERM.
 	Stop os.Signal
 	// AnyStatus says that its exit status after Stop means nothing (a JVM's is 143).

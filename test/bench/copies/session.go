@@ -1,4 +1,4 @@
-package main
+package copies
 
 import (
 	"context"
@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/test/bench/figures"
 )
 
 // runSession copies exactly-once with what the client library brings along: one
 // transaction after the other, and nothing is read while one ends. It is what
 // the bridge's two slots are compared with.
-func runSession(ctx context.Context, o copyOptions) (epochs, float64, error) {
+func runSession(ctx context.Context, o options) (Report, error) {
 	opts, err := o.client()
 	if err != nil {
-		return epochs{}, 0, err
+		return Report{}, err
 	}
-	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(o.group))...)
+	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(o.group+"."+o.instance))...)
 	if err != nil {
-		return epochs{}, 0, err
+		return Report{}, err
 	}
 	defer s.Close()
 	ctx, fail := context.WithCancelCause(ctx)
@@ -27,20 +29,19 @@ func runSession(ctx context.Context, o copyOptions) (epochs, float64, error) {
 	c := sessionCopy{session: s, options: o, fail: fail}
 	for ctx.Err() == nil {
 		if err := c.transaction(ctx); err != nil {
-			return epochs{}, 0, err
+			return Report{}, err
 		}
 	}
 	if err := context.Cause(ctx); errors.Is(err, errFailed) {
-		return epochs{}, 0, err
+		return Report{}, err
 	}
-	e, stall := c.report()
-	return e, stall, nil
+	return c.report(), nil
 }
 
 // sessionCopy is the state of one run of session.
 type sessionCopy struct {
 	session *kgo.GroupTransactSession
-	options copyOptions
+	options options
 	fail    context.CancelCauseFunc
 
 	began    []time.Time
@@ -99,21 +100,21 @@ func (c *sessionCopy) transaction(ctx context.Context) error {
 	return nil
 }
 
-// report sums up. Nothing is read or produced while a transaction ends, so that
-// time is the stall.
-func (c *sessionCopy) report() (epochs, float64) {
-	e := epochs{
-		Committed: len(c.began), Aborted: c.aborted, Interval: quantile(intervals(c.began), 0.5),
-		CommitP50: quantile(c.ending, 0.5), CommitP99: quantile(c.ending, 0.99),
+// report sums up. Nothing is read or produced while a transaction ends, so that time is the stall.
+func (c *sessionCopy) report() Report {
+	r := Report{
+		Committed: len(c.began), Aborted: c.aborted, Interval: figures.Quantile(intervals(c.began), 0.5),
+		Commit: figures.Quantile(c.ending, 0.5), Commit99: figures.Quantile(c.ending, 0.99),
 	}
 	if len(c.began) == 0 {
-		return e, 0
+		return r
 	}
 	var total float64
 	for _, ms := range c.ending {
 		total += ms
 	}
-	return e, total / milliseconds(c.finished.Sub(c.began[0]))
+	r.StallShare = total / milliseconds(c.finished.Sub(c.began[0]))
+	return r
 }
 
 // intervals are the milliseconds from each moment to the next.

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -6,15 +6,20 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eosbridge/eosbridge/test/bench/variant"
 )
 
 const metricsText = `# HELP eosbridge_lane_stall_seconds_total Time
 # TYPE eosbridge_lane_stall_seconds_total counter
 eosbridge_lane_stall_seconds_total 1.5
 eosbridge_lane_stall_seconds_totally 9
+eosbridge_epochs_total{class="",outcome="committed"} 40
+eosbridge_epochs_total{class="aborted",outcome="aborted"} 2
 eosbridge_records_total{direction="in"} 3e+06
 eosbridge_records_total{direction="a b"} 2
 broken_total x
@@ -29,16 +34,18 @@ const epochsText = `{"epochs": [
 
 func TestSumOf(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		want float64
-		fail bool
+		name, label string
+		want        float64
+		fail        bool
 	}{
-		{"eosbridge_lane_stall_seconds_total", 1.5, false},
-		{"eosbridge_records_total", 3_000_002, false},
-		{"eosbridge_records", 0, true},
-		{"broken_total", 0, true},
+		{"eosbridge_lane_stall_seconds_total", "", 1.5, false},
+		{"eosbridge_records_total", "", 3_000_002, false},
+		{"eosbridge_epochs_total", `outcome="committed"`, 40, false},
+		{"eosbridge_epochs_total", `outcome="carried"`, 0, true},
+		{"eosbridge_records", "", 0, true},
+		{"broken_total", "", 0, true},
 	} {
-		got, err := sumOf(metricsText, tc.name)
+		got, err := sumOf(metricsText, tc.name, tc.label)
 		if got != tc.want || (err != nil) != tc.fail {
 			t.Errorf("%s: %v, %v", tc.name, got, err)
 		}
@@ -57,23 +64,30 @@ func TestFace(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	f := face{addr: strings.TrimPrefix(server.URL, "http://")}
-	if got, err := f.stalled(t.Context()); got != 1.5 || err != nil {
-		t.Errorf("stalled: %v, %v", got, err)
+	bridge := func() *child {
+		return &child{variant: variant.Variant{Face: true}, history: history{}, face: face{addr: strings.TrimPrefix(server.URL, "http://")}}
 	}
-	h := history{}
-	if err := h.collect(t.Context(), f); err != nil {
+	children := []*child{bridge(), {}, bridge()} // the one without a face is not asked
+	got, err := tell(t.Context(), children)
+	if want := (told{stall: 3, committed: 80}); got != want || err != nil {
+		t.Errorf("told %+v, %v, want %+v", got, err, want)
+	}
+	if err := collect(t.Context(), children); err != nil {
 		t.Fatal(err)
 	}
-	got := h.summary(time.Time{})
-	if got.Committed != 2 || got.Aborted != 1 || got.Interval != 125 || got.CommitP50 != 20 ||
-		got.Align != 1.5 || got.Flush != 5 || got.Offsets != 2 || got.End != 11.5 || got.Triggers["interval"] != 2 {
-		t.Errorf("summary %+v", got)
+	all := history{}
+	all.merge(children[0].history)
+	all.merge(children[2].history)
+	took, aborted := all.commits(time.Time{})
+	slices.Sort(took)
+	if !slices.Equal(took, []float64{10, 10, 30, 30}) || aborted != 2 {
+		t.Errorf("commits %v, %d aborted", took, aborted)
 	}
-	// An earlier epoch still tells the distance to the first that counts.
-	if got := h.summary(h[1].Triggered); got.Committed != 1 || got.Interval != 125 || got.CommitP99 != 10 {
-		t.Errorf("summary of the later ones %+v", got)
+	h := children[0].history
+	if took, aborted = h.commits(h[1].Triggered); !slices.Equal(took, []float64{10}) || aborted != 1 {
+		t.Errorf("commits of the later ones %v, %d aborted", took, aborted)
 	}
+	f := children[0].face
 	file := filepath.Join(t.TempDir(), "profile")
 	if err := f.keep(t.Context(), "/debug", file); err == nil || !strings.Contains(err.Error(), "nothing here") {
 		t.Errorf("keep what is not there: %v", err)
@@ -86,8 +100,8 @@ func TestFace(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := h.collect(gone, f); err == nil {
-		t.Error("collect after the end: no error")
+	if _, err := tell(gone, children); err == nil {
+		t.Error("asked after the end: no error")
 	}
 }
 
@@ -99,10 +113,10 @@ func TestProc(t *testing.T) {
 	if got := parseStat("1 (x) S"); got != 0 {
 		t.Errorf("short stat: %v", got)
 	}
-	if got := parsePeak("Name:\tx\nVmHWM:\t  262144 kB\nVmRSS:\t 1 kB\n"); got != 256 {
+	if got := parseStatus("Name:\tx\nVmHWM:\t  262144 kB\nVmRSS:\t 1 kB\n", "VmHWM:"); got != 256 {
 		t.Errorf("peak: %v, want 256", got)
 	}
-	if got := parsePeak("Name:\tx\n"); got != 0 {
+	if got := parseStatus("Name:\tx\n", "VmHWM:"); got != 0 {
 		t.Errorf("no peak: %v", got)
 	}
 	total, busy := parseMachine("cpu  100 0 100 500 100 0 0 200 0 0\ncpu0 1\n")
@@ -114,7 +128,7 @@ func TestProc(t *testing.T) {
 	}
 	before := usage{total: 0, busy: 0}
 	after := usage{total: 10 * time.Second, busy: 9 * time.Second, self: time.Second, child: 3 * time.Second, node: 4 * time.Second}
-	if got := after.others(before); !near(got, 0.1) {
+	if got := after.others(before); got < 0.099 || got > 0.101 {
 		t.Errorf("others: %v, want 0.1", got)
 	}
 	if got := before.others(before); got != 0 {

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,21 +33,58 @@ func (f face) get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// stalled is eosbridge_lane_stall_seconds_total.
-func (f face) stalled(ctx context.Context) (float64, error) {
-	text, err := f.get(ctx, "/metrics")
-	if err != nil {
-		return 0, err
-	}
-	return sumOf(string(text), "eosbridge_lane_stall_seconds_total")
+// told is what the bridges of a run have said of themselves up to a moment, summed over them.
+type told struct {
+	stall, held float64 // seconds, over all lanes
+	splits      bool    // held is told
+	committed   float64 // epochs
 }
 
-// sumOf adds up all series of a metric in Prometheus' text format.
-func sumOf(text, name string) (sum float64, err error) {
+// tell asks the children that have a face.
+func tell(ctx context.Context, children []*child) (t told, err error) {
+	for _, c := range children {
+		if !c.variant.Face {
+			continue
+		}
+		body, err := c.face.get(ctx, "/metrics")
+		if err != nil {
+			return t, err
+		}
+		text := string(body)
+		stall, err := sumOf(text, "eosbridge_lane_stall_seconds_total", "")
+		if err != nil {
+			return t, err
+		}
+		t.stall += stall
+		if held, err := sumOf(text, "eosbridge_lane_held_seconds_total", ""); err == nil {
+			t.held, t.splits = t.held+held, true
+		}
+		if n, err := sumOf(text, "eosbridge_epochs_total", `outcome="committed"`); err == nil {
+			t.committed += n
+		}
+	}
+	return t, nil
+}
+
+// collect remembers the newest epochs of the children that have a face.
+func collect(ctx context.Context, children []*child) error {
+	for _, c := range children {
+		if !c.variant.Face {
+			continue
+		}
+		if err := c.history.collect(ctx, c.face); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sumOf adds up all series of a metric in Prometheus' text format that have this label.
+func sumOf(text, name, label string) (sum float64, err error) {
 	found := false
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), name)
-		if !ok || rest == "" || rest[0] != '{' && rest[0] != ' ' {
+		if !ok || rest == "" || rest[0] != '{' && rest[0] != ' ' || !strings.Contains(rest, label) {
 			continue
 		}
 		value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
@@ -68,12 +104,7 @@ type epochSummary struct {
 	Epoch     int64     `json:"epoch"`
 	Outcome   string    `json:"outcome"`
 	Triggered time.Time `json:"triggered"`
-	Trigger   string    `json:"trigger"`
-	// Milliseconds since Triggered.
-	Aligned     float64 `json:"aligned_ms"`
-	Flushed     float64 `json:"flushed_ms"`
-	OffsetsSent float64 `json:"offsets_sent_ms"`
-	Committed   float64 `json:"committed_ms"`
+	Committed float64   `json:"committed_ms"` // milliseconds since Triggered
 }
 
 // history collects epochs over a run, for the bridge remembers only the last hundred.
@@ -96,39 +127,26 @@ func (h history) collect(ctx context.Context, f face) error {
 	return nil
 }
 
-// summary describes the epochs whose barrier came after a moment.
-func (h history) summary(after time.Time) epochs {
-	var numbers []int64
-	for n, e := range h {
-		if e.Triggered.After(after) {
-			numbers = append(numbers, n)
+// merge takes in the epochs of another bridge; numbers mean nothing afterwards.
+func (h history) merge(other history) {
+	for _, e := range other {
+		h[int64(len(h))] = e
+	}
+}
+
+// commits are how long the commits of the epochs took whose barrier came after a moment, in milliseconds, and how many
+// epochs were aborted.
+func (h history) commits(after time.Time) (took []float64, aborted int) {
+	for _, e := range h {
+		switch {
+		case !e.Triggered.After(after):
+		case e.Outcome == "committed":
+			took = append(took, e.Committed)
+		case e.Outcome == "aborted":
+			aborted++
 		}
 	}
-	slices.Sort(numbers)
-	s := epochs{Triggers: map[string]int{}}
-	var between, commits, aligns, flushes, positions, ends []float64
-	for _, n := range numbers {
-		e := h[n]
-		s.Triggers[e.Trigger]++
-		switch e.Outcome {
-		case "committed":
-			s.Committed++
-			commits = append(commits, e.Committed)
-			aligns = append(aligns, e.Aligned)
-			flushes = append(flushes, e.Flushed-e.Aligned)
-			positions = append(positions, e.OffsetsSent-e.Flushed)
-			ends = append(ends, e.Committed-e.OffsetsSent)
-		case "aborted":
-			s.Aborted++
-		}
-		if before, ok := h[n-1]; ok {
-			between = append(between, milliseconds(e.Triggered.Sub(before.Triggered)))
-		}
-	}
-	s.Interval, s.CommitP50, s.CommitP99 = quantile(between, 0.5), quantile(commits, 0.5), quantile(commits, 0.99)
-	s.Align, s.Flush = quantile(aligns, 0.5), quantile(flushes, 0.5)
-	s.Offsets, s.End = quantile(positions, 0.5), quantile(ends, 0.5)
-	return s
+	return took, aborted
 }
 
 // keep writes a profile into a file.

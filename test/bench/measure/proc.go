@@ -1,8 +1,9 @@
-package main
+package measure
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -39,18 +40,21 @@ func parseStat(text string) time.Duration {
 	return time.Duration(user+system) * clockTick
 }
 
-// peakMiB is the largest resident memory of a process so far, in MiB.
-func peakMiB(pid int) float64 {
+// peakMiB is the largest resident memory of a process so far, residentMiB what it is now, in MiB.
+func peakMiB(pid int) float64     { return statusOf(pid, "VmHWM:") }
+func residentMiB(pid int) float64 { return statusOf(pid, "VmRSS:") }
+
+func statusOf(pid int, field string) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	return parsePeak(string(text))
+	return parseStatus(string(text), field)
 }
 
-func parsePeak(text string) float64 {
+func parseStatus(text, field string) float64 {
 	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(line, field); ok {
 			kib, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 64)
 			return kib / 1024
 		}
@@ -88,12 +92,17 @@ func parseMachine(text string) (total, busy time.Duration) {
 
 // usage is who used the machine up to a moment.
 type usage struct {
+	at                time.Time
 	total, busy       time.Duration
 	self, child, node time.Duration
 }
 
-func usageOf(child, node int) usage {
-	u := usage{self: cpuTime(os.Getpid()), child: cpuTime(child), node: cpuTime(node)}
+// usageOf takes the children of a run together.
+func usageOf(children []*child, node int) usage {
+	u := usage{at: time.Now(), self: cpuTime(os.Getpid()), node: cpuTime(node)}
+	for _, c := range children {
+		u.child += cpuTime(c.pid())
+	}
 	u.total, u.busy = machineTime()
 	return u
 }
@@ -106,4 +115,21 @@ func (u usage) others(since usage) float64 {
 	}
 	ours := (u.self - since.self) + (u.child - since.child) + (u.node - since.node)
 	return max(0, float64(u.busy-since.busy-ours)/float64(total))
+}
+
+// preciseTime is cpuTime in nanoseconds (proc_pid_schedstat: first field), summed over the threads there are now: for
+// idle processes, whose whole use is a few ticks. Threads that end in between are missed; 0 if the kernel has no such
+// figures.
+func preciseTime(pid int) (sum time.Duration) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		first, _, _ := strings.Cut(string(text), " ")
+		n, _ := strconv.ParseInt(first, 10, 64)
+		sum += time.Duration(n)
+	}
+	return sum
 }

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"bytes"
@@ -11,25 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partitions of every topic.
-const partitions = 8
-
-// workload is a kind of input.
-type workload struct {
-	records int64 // 0 = fed at a pace
-	size    int   // of a value, bytes
-}
-
-var workloads = map[string]workload{
-	"W1":   {records: 1_000_000, size: 1024},
-	"W2":   {records: 4_000_000, size: 100},
-	"feed": {size: 100},
-}
-
 // Each record says where it belongs, so that the output can be checked record
 // by record:
 //
-//	value  "pp nnnnnnnnnn cccccccc tttttttttttttttttt text…"
+//	value  "pppp nnnnnnnnnn cccccccc tttttttttttttttttt text…"
 //
 // with the partition, the number within the partition, the CRC-32C of all that
 // follows it, and the time in Unix nanoseconds. The key has 14 bytes and follows
@@ -38,10 +23,10 @@ const (
 	keyStem     = "user-"
 	keyLength   = 14
 	users       = 100_003 // prime: the users come in the same order in no two partitions
-	atNumber    = 3
-	atSum       = 14
-	atTime      = 23
-	atText      = 43
+	atNumber    = 5
+	atSum       = 16
+	atTime      = 25
+	atText      = 45
 	smallest    = atText + 1
 	castagnoli  = crc32.Castagnoli
 	headerKey   = "origin"
@@ -85,7 +70,7 @@ func (g *generator) record(topic string, p int32, n int64, at time.Time) *kgo.Re
 	key, value := g.slab[:keyLength:keyLength], g.slab[keyLength:keyLength+g.size:keyLength+g.size]
 	g.slab = g.slab[keyLength+g.size:]
 	putKey(key, p, n)
-	putDigits(value[:2], int64(p))
+	putDigits(value[:atNumber-1], int64(p))
 	putDigits(value[atNumber:atSum-1], n)
 	putDigits(value[atTime:atText-1], at.UnixNano())
 	for _, i := range []int{atNumber, atSum, atTime, atText} {
@@ -114,10 +99,10 @@ func originOf(r *kgo.Record, size int) (o origin, ok bool) {
 	if len(v) != max(size, smallest) || len(r.Key) != keyLength || len(r.Headers) != 1 {
 		return o, false
 	}
-	p, okP := digits(v[:2])
+	p, okP := digits(v[:atNumber-1])
 	n, okN := digits(v[atNumber : atSum-1])
 	t, okT := digits(v[atTime : atText-1])
-	o = origin{partition: int32(p), number: n, sent: time.Unix(0, t)} //nolint:gosec // two digits
+	o = origin{partition: int32(p), number: n, sent: time.Unix(0, t)} //nolint:gosec // four digits
 	if !okP || !okN || !okT || o.partition != r.Partition {
 		return o, false
 	}
