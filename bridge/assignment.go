@@ -217,6 +217,9 @@ func (s *session) release(leaving map[string][]int32) {
 		}
 	}
 	s.sink.Forget(tps)
+	if s.raw {
+		s.fetcher.drop(tps)
+	}
 	for lane, tps := range forget {
 		select {
 		case s.lanes[lane].in <- work{forget: tps}:

@@ -70,6 +70,13 @@ type Options struct {
 	RestartMaxDelay time.Duration
 	RestartLimit    int // consecutive restarts without a commit
 
+	// PassThrough hands batches on as they are, where a pipeline changes nothing of them; see raw.go.
+	PassThrough bool
+	// Compression is that of batches which PassThrough has to make anew. Recompress demands it of all of them; nil
+	// leaves those that are handed on as they are.
+	Compression kgo.CompressionCodec
+	Recompress  *kgo.CompressionCodecType
+
 	UntilEnd bool // stop once the positions at the start are committed
 
 	Client    []kgo.Opt // for every client: brokers, security, client id, logger
@@ -112,6 +119,7 @@ type Bridge struct {
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64
 	timed         atomic.Bool // it was said that an output gives records new times
+	pathTold      atomic.Bool // it was said whether batches are passed through
 }
 
 // New checks the options. Nothing is sent before Run.

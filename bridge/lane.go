@@ -25,6 +25,7 @@ type work struct {
 	epoch   *epoch
 	tp      offsets.TopicPartition
 	records []*kgo.Record
+	raw     *delivery // in place of records
 	size    int64
 	dealt   time.Time // when the records were given to the lane
 	barrier bool
@@ -43,6 +44,7 @@ type pass struct {
 type outputs struct {
 	epoch   *epoch
 	records []*kgo.Record
+	raw     *parcel // in place of records
 	piece   *piece
 }
 
@@ -73,7 +75,8 @@ type lane struct {
 	idling idling
 	// provenance: outputs say in their headers which input they come from.
 	provenance bool
-	early      bool // pass a barrier before the outputs in front of it are produced: at-most-once
+	early      bool     // pass a barrier before the outputs in front of it are produced: at-most-once
+	carrier    *carrier // nil: records are decoded, see raw.go
 	log        *slog.Logger
 
 	idle    atomic.Bool // waits for input with nothing at a gate
@@ -145,6 +148,8 @@ func (l *lane) handle(ctx context.Context, w work) error {
 		case <-ctx.Done():
 		}
 		return nil
+	case w.raw != nil:
+		return l.carry(ctx, w)
 	default:
 		return l.take(ctx, w)
 	}
@@ -199,14 +204,18 @@ func (l *lane) take(ctx context.Context, w work) error {
 		p.size += added
 	}
 	p.records = records
-	o := outputs{epoch: w.epoch, records: records, piece: p}
+	l.hand(ctx, outputs{epoch: w.epoch, records: records, piece: p})
+	return nil
+}
+
+// hand produces outputs, or keeps them at their gate.
+func (l *lane) hand(ctx context.Context, o outputs) {
 	l.release(ctx)
-	if len(l.pending) > 0 || !w.epoch.open() {
+	if len(l.pending) > 0 || !o.epoch.open() {
 		l.pending = append(l.pending, o)
-		return nil
+		return
 	}
 	l.produce(ctx, o)
-	return nil
 }
 
 // transform turns the input of a piece into outputs, in place where it can: an output takes over the record
@@ -301,6 +310,10 @@ func (l *lane) broken(tp offsets.TopicPartition, offset int64, err error) error 
 }
 
 func (l *lane) produce(ctx context.Context, o outputs) {
+	if o.raw != nil {
+		l.ship(ctx, o)
+		return
+	}
 	o.epoch.recordsOut.Add(int64(len(o.records)))
 	o.epoch.bytesOut.Add(bytesOf(o.records))
 	l.sink.Produce(ctx, o.epoch.n, o.records, func(failed *kgo.Record, err error) {

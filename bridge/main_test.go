@@ -15,6 +15,9 @@ import (
 // memoryLimit is many times what these tests need, and far below what a machine has.
 const memoryLimit = 8 << 30
 
+// passThrough runs the tests of whole bridges with pass-through wherever they do not choose.
+var passThrough = flag.Bool("raw", false, "pass batches through in the tests of whole bridges")
+
 // TestMain fails when a goroutine outlives the tests. Tests in a bubble (see rig_test.go) are held to more: theirs
 // must have ended when the test returns.
 func TestMain(m *testing.M) {

@@ -18,6 +18,7 @@ type metrics struct {
 	records  *prometheus.CounterVec // direction
 	bytes    *prometheus.CounterVec // direction
 	restarts *prometheus.CounterVec // class
+	carried  *prometheus.CounterVec // path, reason
 	stall    prometheus.Counter
 	held     prometheus.Counter
 
@@ -42,10 +43,14 @@ func newMetrics(reg prometheus.Registerer, b *board) (*metrics, error) {
 		"Records read (in) and written (out) by epochs that did not abort. A replayed record counts once.",
 		"direction"))
 	m.bytes = registerMetric(reg, &errs, counterVec("bytes_total",
-		"Bytes of keys, values and headers read (in) and written (out) by epochs that did not abort.",
+		"Bytes of keys, values and headers read (in) and written (out) by epochs that did not abort; with pass-through those of whole batches, compressed as they are.",
 		"direction"))
 	m.restarts = registerMetric(reg, &errs, counterVec("restarts_total",
 		"Restarts inside the process, by the class of failure that led to them.", "class"))
+	m.carried = registerMetric(reg, &errs, counterVec("batches_total",
+		"Batches of the input that pass-through has handed on as they are (passed) or decoded and made anew (decoded), and why. "+
+			"Those of aborted epochs count, too, and again when they are replayed. Nothing is counted where a pipeline decodes everything.",
+		"path", "reason"))
 	m.stall = registerMetric(reg, &errs, prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "lane_stall_seconds_total",
 		Help: "Time in which input waited while a lane neither transformed nor produced, summed over the lanes: at a barrier with input behind it, or because reading paused for the memory budget or the limits of an epoch.",
@@ -85,6 +90,10 @@ func (m *metrics) begin() {
 		m.epochs.WithLabelValues(OutcomeAborted, class)
 		m.restarts.WithLabelValues(class)
 	}
+	m.carried.WithLabelValues("passed", passedAsIs)
+	for _, reason := range decodedReasons() {
+		m.carried.WithLabelValues("decoded", reason)
+	}
 	for _, direction := range []string{"in", "out"} {
 		m.records.WithLabelValues(direction)
 		m.bytes.WithLabelValues(direction)
@@ -113,6 +122,15 @@ func (m *metrics) epoch(s EpochSummary) {
 		m.commit.Observe(max(s.Committed-s.Flushed, 0).Seconds())
 		m.duration.Observe(s.Committed.Seconds())
 	}
+}
+
+// batches counts batches of the input that went one way for one reason.
+func (m *metrics) batches(reason string, n int) {
+	path := "decoded"
+	if reason == passedAsIs {
+		path = "passed"
+	}
+	m.carried.WithLabelValues(path, reason).Add(float64(n))
 }
 
 // restart counts a restart inside the process; err is what led to it.

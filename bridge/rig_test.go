@@ -118,6 +118,7 @@ func (w *world) options(changes ...func(*Options)) Options {
 		LeaveOnStop: true, StopTimeout: 5 * time.Second,
 		Lanes: 2, Memory: 256 << 20, RestartMaxDelay: time.Second, RestartLimit: 10,
 		Client: w.bridges, Log: slog.New(w.book),
+		PassThrough: *passThrough,
 	}
 	for _, change := range changes {
 		change(&o)

@@ -51,6 +51,8 @@ type session struct {
 	assigned assignment
 	missing  int // looks in a row at which an input topic was gone; owned by watch
 	wake     *wake
+	raw      bool     // batches are passed through
+	fetcher  *fetcher // if raw, made with cl
 
 	group    atomic.Pointer[error]            // what ended the group's loop
 	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
@@ -108,6 +110,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	if s.version, err = txn.Probe(probing, b.admin, b.opts.Consumer); err != nil {
 		return nil, txn.Classify(txn.CallInit, err)
 	}
+	s.choosePath()
 	if err := s.checkLimits(probing); err != nil {
 		return nil, err
 	}
@@ -126,6 +129,12 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	if s.cl, err = kgo.NewClient(s.consumerOptions()...); err != nil {
 		return nil, &txn.FatalError{Status: txn.StatusConfig, Err: err}
 	}
+	if s.raw {
+		s.fetcher = newFetcher(s.cl, s.assigned.topicID, s.wake.now, s.log)
+		for _, l := range s.lanes {
+			l.carrier.decoder = s.fetcher.old
+		}
+	}
 	close(s.made)
 	ok = true
 	return s, nil
@@ -140,7 +149,7 @@ func (s *session) openSink(ctx context.Context) error {
 			defer making.Unlock()
 			return kgo.NewClient(append(s.producerOptions(), extra...)...)
 		},
-		Admin: s.admin, Version: s.version, Timeout: s.opts.TxnTimeout,
+		Admin: s.admin, Version: s.version, Batches: s.raw, Timeout: s.opts.TxnTimeout,
 		Present: s.credential, TopicID: s.assigned.topicID, Log: s.log,
 	}
 	var err error
@@ -232,6 +241,9 @@ func (s *session) run(ctx, abort context.Context) error {
 	src := newSource(s)
 	start(func() error { return s.coordinate(src.epoch) })
 	start(s.commit)
+	if s.raw {
+		start(func() error { return s.fetcher.run(s.ctx) })
+	}
 	start(func() error { return src.run(ctx.Done()) })
 	watching, done := context.WithCancel(s.ctx)
 	go s.watch(watching) // ends with done or the session
@@ -316,6 +328,9 @@ func (s *session) build() {
 		}
 		if !s.opts.Chain.Identity() {
 			l.chain, l.pace = s.opts.Chain.New(), &s.pace
+		}
+		if s.raw {
+			l.carrier = s.newCarrier()
 		}
 		s.lanes = append(s.lanes, l)
 	}

@@ -43,6 +43,9 @@ func newSource(s *session) *source {
 // run ends when stop is closed and the last barrier is out, or with the session; the session waits for it.
 func (s *source) run(stop <-chan struct{}) error {
 	defer func() {
+		if s.raw {
+			s.fetcher.stop()
+		}
 		for i := range s.lanes {
 			s.send(i, work{last: true})
 		}
@@ -202,7 +205,7 @@ func (s *source) send(lane int, w work) {
 
 func (s *source) poll() (reading, error) {
 	ctx, cancel := s.wake.context(s.ctx, s.untilDue())
-	fetches := s.cl.PollRecords(ctx, s.pace.records(s.opts.EpochTimeout))
+	fetches := s.pollClient(ctx, cancel)
 	cancel()
 	got, err := s.take(fetches)
 	if err == nil && s.epoch.opened.IsZero() {
@@ -239,6 +242,9 @@ func (s *source) take(fetches kgo.Fetches) (got reading, err error) {
 			got.unread += s.deal(p, now)
 		}
 	})
+	if s.raw {
+		return s.takeFetched()
+	}
 	return got, nil
 }
 
@@ -341,6 +347,15 @@ func (w *wake) now() {
 	select {
 	case w.c <- struct{}{}:
 	default:
+	}
+}
+
+// poll ends a poll, but no pause.
+func (w *wake) poll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
 	}
 }
 

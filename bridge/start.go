@@ -348,6 +348,7 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 	}
 	if !missing {
 		s.board.positioned()
+		s.follow(fetched)
 		return fetched, nil
 	}
 	known, err := s.commitStart(ctx, fetched)
@@ -366,6 +367,7 @@ func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int3
 		}
 	}
 	s.board.positioned()
+	s.follow(fetched)
 	return fetched, nil
 }
 

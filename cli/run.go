@@ -84,8 +84,8 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 	o := bridge.Options{
 		Group: b.GroupID, Instance: b.InstanceID, Prefix: b.TxnPrefix, Consumer: b.GroupProtocol == config.GroupProtocolConsumer,
 		Inputs: b.InputTopics.Names(), Output: b.OutputTopic, ByKey: b.Partitioning == config.PartitioningKey, Chain: chain,
-		Provenance: b.Provenance,
-		Delivery:   bridge.Delivery(b.Delivery), Start: start,
+		Provenance: b.Provenance, PassThrough: b.PassThrough == config.PassThroughAuto, Compression: compression(b.Compression),
+		Delivery: bridge.Delivery(b.Delivery), Start: start,
 		EpochInterval: b.EpochInterval, IntervalChosen: cfg.IsSet("BRIDGE_EPOCH_INTERVAL"), EpochTimeout: b.EpochTimeout,
 		EpochMaxInterval: b.EpochMaxInterval, EpochMinPause: b.EpochMinPause, EpochMaxRecords: int64(b.EpochMaxRecords), EpochMaxBytes: int64(b.EpochMaxBytes),
 		TxnTimeout: b.TxnTimeout, SessionTimeout: b.SessionTimeout, RebalanceTimeout: b.RebalanceTimeout,
@@ -100,6 +100,10 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 	}
 	if o.Lanes == 0 {
 		o.Lanes = runtime.GOMAXPROCS(0)
+	}
+	if cfg.IsSet("BRIDGE_COMPRESSION") {
+		codec := codecType(b.Compression)
+		o.Recompress = &codec
 	}
 	if p := b.InputTopics.Pattern(); p != "" {
 		if o.Pattern, err = regexp.Compile(p); err != nil {
@@ -149,5 +153,20 @@ func compression(name string) kgo.CompressionCodec {
 		return kgo.ZstdCompression()
 	default:
 		return kgo.Lz4Compression()
+	}
+}
+
+func codecType(name string) kgo.CompressionCodecType {
+	switch name {
+	case "none":
+		return kgo.CodecNone
+	case "gzip":
+		return kgo.CodecGzip
+	case "snappy":
+		return kgo.CodecSnappy
+	case "zstd":
+		return kgo.CodecZstd
+	default:
+		return kgo.CodecLz4
 	}
 }

@@ -55,6 +55,7 @@ type Bridge struct {
 	Partitioning string `env:"PARTITIONING" envDefault:"preserve" oneof:"preserve|key" doc:"'preserve' keeps each record's partition number and refuses an output topic with fewer partitions than its input; 'key' spreads by the hash of the key as Kafka's Java producer does (murmur2)."`
 	Transform    string `env:"TRANSFORM" default:"records pass unchanged" example:"drop_tombstones | set_header(source=eosbridge)" doc:"Chain of transforms, 'name(argument) | name(argument)'. 'eosbridge transform list' shows them."`
 	Provenance   bool   `env:"PROVENANCE" envDefault:"false" doc:"Adds headers to each output record that say which input record it comes from: 'eosbridge.topic', 'eosbridge.partition', 'eosbridge.offset', 'eosbridge.epoch' and 'eosbridge.output' ('2/3' is the second of three outputs). 'eosbridge audit' needs them for pipelines that transform; about 100 bytes per record. Such headers of an input are replaced."`
+	PassThrough  string `env:"PASS_THROUGH" envDefault:"off" oneof:"auto|off" doc:"'auto' hands batches of records on as they are, compressed as they are, where a pipeline changes nothing of them: no transform, 'BRIDGE_PARTITIONING=preserve', no 'BRIDGE_PROVENANCE', 'exactly-once', and a cluster whose 'transaction.version' is 2 or higher. It costs far less CPU time. Batches that the output topic would not take as they are, and many small ones in a row, are still decoded; the metric 'eosbridge_batches_total' says why. 'off' decodes everything."`
 	Start        string `env:"START" default:"unset: 'earliest' into an empty output, else refused" example:"2026-01-31T00:00:00Z" doc:"Where to begin on an input topic for which the group has no committed position: 'earliest', 'latest', or a time in RFC 3339 form. Has no effect once there is a position."`
 	Delivery     string `env:"DELIVERY" envDefault:"exactly-once" oneof:"exactly-once|at-least-once|at-most-once" doc:"The guarantee. 'exactly-once': output and positions are committed in one transaction. 'at-least-once': positions are committed after the output; a crash duplicates. 'at-most-once': positions are committed before the output; a crash loses."`
 
@@ -77,7 +78,7 @@ type Bridge struct {
 	LeaveOnStop      bool          `env:"LEAVE_ON_STOP" envDefault:"true" doc:"Leaves the group at a clean stop, so that the other members take over at once. 'false' keeps the partitions for a restart within the session timeout."`
 
 	Lanes       int    `env:"LANES" section:"Resources" default:"number of usable CPUs" doc:"Goroutines that transform; the partitions are spread over them."`
-	Compression string `env:"COMPRESSION" envDefault:"lz4" oneof:"none|gzip|snappy|lz4|zstd" doc:"Compression of what is written."`
+	Compression string `env:"COMPRESSION" envDefault:"lz4" oneof:"none|gzip|snappy|lz4|zstd" doc:"Compression of what is written. When unset, batches that are passed through keep theirs ('BRIDGE_PASS_THROUGH')."`
 	// MemoryLimit is 0 if it is to be derived when running.
 	MemoryLimit Bytes `env:"MEMORY_LIMIT" default:"90 % of the cgroup's limit, else 512MiB" example:"1GiB" doc:"Budget for records from being read until their output is acknowledged. Reading pauses when it is used up."`
 
@@ -109,6 +110,9 @@ const (
 
 	PartitioningPreserve = "preserve"
 	PartitioningKey      = "key"
+
+	PassThroughAuto = "auto"
+	PassThroughOff  = "off"
 
 	DeliveryExactlyOnce = "exactly-once"
 	DeliveryAtLeastOnce = "at-least-once"

@@ -63,10 +63,13 @@ func (e *Encoder) one(records []*kgo.Record) (Batch, int) {
 	body, codec := e.records, kgo.CodecNone
 	if e.compressor != nil {
 		e.packed.Reset()
-		body, codec = e.compressor.Compress(&e.packed, e.records)
+		if packed, by := e.compressor.Compress(&e.packed, e.records); len(packed) < len(e.records) {
+			body, codec = packed, by // else it would be larger than max
+		}
 	}
 	b := make(Batch, headerSize, headerSize+len(body))
 	b = append(b, body...)
+	binary.BigEndian.PutUint64(b[atBaseOffset:], uint64(records[0].Offset)) // where they come from, until Reframe
 	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-lengthEnd))
 	binary.BigEndian.PutUint32(b[atLeaderEpoch:], ^uint32(0))
 	b[atMagic] = 2

@@ -16,6 +16,9 @@ import (
 // long asks for the full size of each proof.
 var long = flag.Bool("long", os.Getenv("E2E_LONG") != "", "full size: 100,000 records, 20 kills, all rows")
 
+// raw makes every pipeline one that passes batches through: the whole suite then proves that path.
+var raw = flag.Bool("raw", os.Getenv("E2E_RAW") != "", "every pipeline keeps its partitions and passes batches through")
+
 // buildDir holds the binary; TestMain removes it.
 var buildDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "eosbridge-e2e-") })
 

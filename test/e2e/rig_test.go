@@ -28,6 +28,7 @@ type plan struct {
 	settings map[string]string // environment of every process
 	address  string            // bootstrap address for the bridge; empty = the cluster's own
 	preserve bool              // partition numbers are kept
+	raw      bool              // batches are passed through; else decoded
 }
 
 // rig is one pipeline on a shared cluster: topics of its own, a feed, a reader
@@ -64,6 +65,9 @@ func (r *rig) brokers() []string { return []string{r.cluster.Bootstrap()} }
 func newRig(t *testing.T, c *kafka.Cluster, p plan) *rig {
 	t.Helper()
 	bridgeBinary(t)
+	if *raw && p.settings["BRIDGE_TRANSFORM"] == "" {
+		p.preserve, p.raw, p.out = true, true, max(p.in, p.out)
+	}
 	r := &rig{
 		cluster: c, adm: c.Admin(t), plan: p,
 		in: c.Topic(t, p.in), out: c.Topic(t, p.out, p.config...),
@@ -128,6 +132,10 @@ func (r *rig) environ(instance string, more map[string]string) []string {
 	if r.plan.preserve {
 		partitioning = "preserve"
 	}
+	passThrough := "off"
+	if r.plan.raw {
+		passThrough = "auto"
+	}
 	all := map[string]string{
 		"KAFKA_BOOTSTRAP_SERVERS": address,
 		"BRIDGE_INPUT_TOPICS":     r.in,
@@ -135,6 +143,7 @@ func (r *rig) environ(instance string, more map[string]string) []string {
 		"BRIDGE_GROUP_ID":         r.group,
 		"BRIDGE_INSTANCE_ID":      instance,
 		"BRIDGE_PARTITIONING":     partitioning,
+		"BRIDGE_PASS_THROUGH":     passThrough,
 		"BRIDGE_EPOCH_INTERVAL":   "100ms",
 		"BRIDGE_HTTP_ADDR":        "off",
 		"LOG_LEVEL":               "debug",
