@@ -133,12 +133,20 @@ const (
 	passedAsIs      = ""            // not decoded
 )
 
-// Of a partition one batch is in each request, so many small ones in a row are made into one: at least runOfSmall of
-// less than smallBatch bytes each.
+// Many small batches in a row are made into larger ones, because a partition has one batch in each Produce request.
+// Small is what is not worth a request: below smallest it costs the CPU more than decoding the records does; above, it
+// is what would let a partition move less than slowest. On a machine of its own an output takes a batch in 0.1 to 1 ms.
 const (
-	smallBatch = 4 << 10
 	runOfSmall = 2
+	smallest   = 4 << 10      // bytes
+	largest    = 512 << 10    // bytes
+	slowest    = 4 * mebibyte // bytes per second
 )
+
+// smallBelow is the size below which batches are small, when an output takes so long for each.
+func smallBelow(perBatch time.Duration) int {
+	return int(min(max(int64(perBatch)*slowest/int64(time.Second), smallest), largest))
+}
 
 func decodedReasons() []string {
 	return []string{decodedPart, decodedFormat, decodedShape, decodedTooLarge, decodedCodec, decodedSmall}
@@ -152,6 +160,9 @@ type carrier struct {
 	decoder batch.Decoder
 	encoder func(max int) (*batch.Encoder, error)
 	passed  func(reason string, n int)
+
+	perBatch func() int64                                  // see fetcher.perBatch
+	finished func(l *life, shipped time.Time, batches int) // see fetcher.finished
 
 	encoders map[int]*batch.Encoder // by the size of their batches
 }
@@ -194,15 +205,15 @@ func (c *carrier) run(d *delivery, i, limit int) (n int, why string) {
 	if why = c.why(d, d.batches[i], limit); why != passedAsIs {
 		return 1, why
 	}
-	small := 0
+	run, below := 0, smallBelow(time.Duration(c.perBatch()))
 	for _, b := range d.batches[i:] {
-		if len(b) >= smallBatch || c.why(d, b, limit) != passedAsIs {
+		if len(b) >= below || c.why(d, b, limit) != passedAsIs {
 			break
 		}
-		small++
+		run++
 	}
-	if small >= runOfSmall {
-		return small, decodedSmall
+	if run >= runOfSmall {
+		return run, decodedSmall
 	}
 	return 1, passedAsIs
 }
@@ -247,6 +258,7 @@ func (c *carrier) encode(records []*kgo.Record, limit int) ([]batch.Batch, int64
 
 // parcel is what a delivery has become.
 type parcel struct {
+	life        *life
 	output      string
 	partition   int32
 	batches     []batch.Batch
@@ -256,7 +268,7 @@ type parcel struct {
 // carry is take for a delivery.
 func (l *lane) carry(ctx context.Context, w work) error {
 	d := w.raw
-	out := &parcel{output: l.target(w.tp.Topic), partition: w.tp.Partition, first: d.from, last: d.after.Offset - 1}
+	out := &parcel{life: d.life, output: l.target(w.tp.Topic), partition: w.tp.Partition, first: d.from, last: d.after.Offset - 1}
 	var added int64
 	var err error
 	if out.batches, added, err = l.carrier.repack(d, out.output); err != nil {
@@ -267,6 +279,7 @@ func (l *lane) carry(ctx context.Context, w work) error {
 	}
 	if len(out.batches) == 0 {
 		l.budget.give(w.size)
+		l.carrier.finished(d.life, time.Time{}, 0)
 		return nil
 	}
 	l.budget.take(added)
@@ -283,12 +296,14 @@ func (l *lane) ship(ctx context.Context, o outputs) {
 	}
 	o.epoch.recordsOut.Add(count)
 	o.epoch.bytesOut.Add(size)
+	shipped, batches := time.Now(), len(o.raw.batches)
 	l.carrier.sink.ProduceBatches(ctx, o.epoch.n, o.raw.output, o.raw.partition, o.raw.batches, func(err error) {
 		if err != nil {
 			l.failed(o.raw.failure(o.piece, err))
 			return // the session ends and its budget with it
 		}
 		o.piece.budget.give(o.piece.size)
+		l.carrier.finished(o.raw.life, shipped, batches)
 	})
 }
 

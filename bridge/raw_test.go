@@ -224,9 +224,10 @@ func TestRepack(t *testing.T) {
 			reasons := map[string]int{}
 			c := &carrier{
 				limit: func(string) int32 { return int32(limit) }, codec: tc.codec,
-				passed:  func(reason string, n int) { reasons[reason] += n },
-				decoder: batch.Decoder{Decompressor: kgo.DefaultDecompressor()},
-				encoder: func(size int) (*batch.Encoder, error) { return batch.NewEncoder(size, kgo.Lz4Compression()) },
+				passed:   func(reason string, n int) { reasons[reason] += n },
+				decoder:  batch.Decoder{Decompressor: kgo.DefaultDecompressor()},
+				perBatch: func() int64 { return 0 },
+				encoder:  func(size int) (*batch.Encoder, error) { return batch.NewEncoder(size, kgo.Lz4Compression()) },
 			}
 			out, _, err := c.repack(&tc.d, "out")
 			if err != nil {

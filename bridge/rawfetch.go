@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -38,6 +39,8 @@ type fetcher struct {
 	old     batch.Decoder
 	limits  struct{ minBytes, maxBytes, maxPartitionBytes int32 }
 
+	perBatch atomic.Int64 // nanoseconds that the output takes for a batch of a partition; a moving average
+
 	changed chan struct{} // one token: "look again"
 	stop    context.CancelFunc
 	stopped context.Context
@@ -56,6 +59,8 @@ type life struct {
 	tp    offsets.TopicPartition
 	next  offsets.Position // to be fetched; the epoch is that of the batch before, -1 if it must not be compared
 	busy  bool             // in a request, or with a delivery that was not taken
+	out   int              // deliveries that were taken and are not done
+	done  time.Time        // the last one was
 	again time.Time        // not before
 	fails int              // in a row
 
@@ -108,6 +113,33 @@ func newFetcher(cl *kgo.Client, topicID func(string) [16]byte, wake func(), log 
 	f.old.Decompressor, _ = cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 	f.stopped, f.stop = context.WithCancel(context.Background())
 	return f
+}
+
+// deliveriesOut is how many deliveries of a partition may be on their way to the output. A partition has one batch in
+// each Produce request, so an output that is slow, or far, takes few batches per second; what waits for it waits at the
+// source's broker instead, comes in one delivery and so can be made into few batches (see carrier.run). One is on its
+// way while the next ones are handed over.
+const deliveriesOut = 3
+
+// finished notes that a delivery is done, and how long each of the batches that it became took the output: from when it
+// was shipped, or from the end of the one before it.
+func (f *fetcher) finished(l *life, shipped time.Time, batches int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l.out--; l.out == deliveriesOut-1 {
+		f.look()
+	}
+	if batches == 0 {
+		return
+	}
+	now, since := time.Now(), shipped
+	if l.done.After(since) {
+		since = l.done
+	}
+	l.done = now
+	each := int64(now.Sub(since)) / int64(batches)
+	before := f.perBatch.Load()
+	f.perBatch.Store(before + (each-before)/8)
 }
 
 // add begins to read a partition at a position. It is called while the group assigns.
@@ -164,6 +196,7 @@ func (f *fetcher) take(wanted int64) ([]*delivery, []fetchFailure) {
 		d := f.ready[n]
 		wanted -= d.count
 		d.life.busy = false
+		d.life.out++
 		if d.broker.held--; d.broker.held == 0 {
 			f.look()
 		}
@@ -234,7 +267,7 @@ func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
 	f.turn++
 	for i := range f.order {
 		l := f.order[(i+f.turn)%len(f.order)]
-		if l.busy {
+		if l.busy || l.out >= deliveriesOut {
 			continue
 		}
 		if l.again.After(now) {

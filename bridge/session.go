@@ -132,7 +132,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 	if s.raw {
 		s.fetcher = newFetcher(s.cl, s.assigned.topicID, s.wake.now, s.log)
 		for _, l := range s.lanes {
-			l.carrier.decoder = s.fetcher.old
+			l.carrier.decoder, l.carrier.perBatch, l.carrier.finished = s.fetcher.old, s.fetcher.perBatch.Load, s.fetcher.finished
 		}
 	}
 	close(s.made)
