@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/internal/batch"
@@ -172,7 +173,7 @@ func (c *carrier) repack(d *delivery, output string) ([]batch.Batch, int64, erro
 	limit := int(c.limit(output))
 	if len(d.records) > 0 {
 		c.passed(decodedFormat, 1)
-		return c.encode(d.records, limit)
+		return c.encode(d.records, output, limit)
 	}
 	out := make([]batch.Batch, 0, len(d.batches))
 	var added int64
@@ -188,10 +189,10 @@ func (c *carrier) repack(d *delivery, output string) ([]batch.Batch, int64, erro
 		for _, b := range d.batches[i : i+n] {
 			var err error // the decoder's names topic, partition and offset
 			if records, _, err = c.decoder.Decode(records, d.tp.Topic, d.tp.Partition, d.from, b); err != nil {
-				return nil, 0, err
+				return nil, 0, txn.Fatalf(txn.StatusFailure, "cannot be read on: %w", err)
 			}
 		}
-		made, more, err := c.encode(records, limit)
+		made, more, err := c.encode(records, output, limit)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -233,7 +234,7 @@ func (c *carrier) why(d *delivery, b batch.Batch, limit int) string {
 	}
 }
 
-func (c *carrier) encode(records []*kgo.Record, limit int) ([]batch.Batch, int64, error) {
+func (c *carrier) encode(records []*kgo.Record, output string, limit int) ([]batch.Batch, int64, error) {
 	if len(records) == 0 {
 		return nil, 0, nil
 	}
@@ -251,9 +252,21 @@ func (c *carrier) encode(records []*kgo.Record, limit int) ([]batch.Batch, int64
 	made := e.Encode(records)
 	var size int64
 	for _, b := range made {
+		if len(b) > limit { // then of one record
+			return nil, 0, refusedRecord(output, records[0], kerr.MessageTooLarge)
+		}
 		size += int64(len(b))
+		records = records[b.Count():]
 	}
 	return made, size, nil
+}
+
+// refusedRecord is the end of a record that no replay would get through.
+func refusedRecord(output string, r *kgo.Record, err error) error {
+	return txn.Fatalf(txn.StatusFailure,
+		"output topic %s refused the record from topic %s partition %d offset %d (key %d bytes, value %d bytes): %w: "+
+			"raise the topic's limit (max.message.bytes, timestamp bounds) or change the record with a transform",
+		output, r.Topic, r.Partition, r.Offset, len(r.Key), len(r.Value), err)
 }
 
 // parcel is what a delivery has become.
@@ -272,7 +285,7 @@ func (l *lane) carry(ctx context.Context, w work) error {
 	var added int64
 	var err error
 	if out.batches, added, err = l.carrier.repack(d, out.output); err != nil {
-		return txn.Fatalf(txn.StatusFailure, "cannot be read on: %w", err)
+		return err
 	}
 	if err := l.tracker.Advance(w.tp, d.after); err != nil {
 		return &txn.FatalError{Status: txn.StatusBroken, Err: fmt.Errorf("broken invariant: lane %d: %w", l.id, err)}
