@@ -50,7 +50,7 @@ func (l *lane) settleWait(next work) {
 func (s *source) starving() (ended func()) {
 	began, idle := time.Now(), s.idleLanes()
 	return func() {
-		if idle = min(idle, s.idleLanes()); idle > 0 && (s.undealt > 0 || s.cl.BufferedFetchRecords() > 0) {
+		if idle = min(idle, s.idleLanes()); idle > 0 && (s.undealt > 0 || s.cl.BufferedFetchRecords() > 0 || s.raw && s.fetcher.waiting()) {
 			s.metrics.stalled(time.Since(began) * time.Duration(idle))
 		}
 	}

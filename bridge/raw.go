@@ -95,18 +95,23 @@ func (s *source) takeFetched() error {
 			return err
 		}
 	}
+	now := time.Now()
+	for _, d := range all {
+		s.undealt += int(d.count)
+	}
 	for _, d := range all {
 		e := s.epoch
 		size := d.bytes + batchOverhead*int64(1+len(d.batches))
 		if e.opened.IsZero() {
-			e.opened = time.Now()
+			e.opened = now
 		}
 		e.recordsIn += d.count
 		e.bytesIn += d.bytes
 		s.budget.take(size)
 		lane := s.assigned.lane(d.tp)
 		e.lanes[lane] = true
-		s.send(lane, work{epoch: e, tp: d.tp, raw: d, size: size})
+		s.undealt -= int(d.count)
+		s.send(lane, work{epoch: e, tp: d.tp, raw: d, size: size, dealt: now})
 	}
 	return nil
 }
@@ -255,6 +260,7 @@ func (c *carrier) encode(records []*kgo.Record, output string, limit int) ([]bat
 		if len(b) > limit { // then of one record
 			return nil, 0, refusedRecord(output, records[0], kerr.MessageTooLarge)
 		}
+		b.SetBaseOffset(records[0].Offset)
 		size += int64(len(b))
 		records = records[b.Count():]
 	}

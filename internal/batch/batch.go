@@ -105,6 +105,11 @@ func (b Batch) has(bit int16) bool { return b.int16(atAttributes)&bit != 0 }
 // BaseOffset is the offset of the first record, or of the first one that compaction has taken away.
 func (b Batch) BaseOffset() int64 { return b.int64(atBaseOffset) }
 
+// SetBaseOffset notes where a batch that an Encoder made comes from, until Reframe. The checksum does not cover it.
+func (b Batch) SetBaseOffset(offset int64) {
+	binary.BigEndian.PutUint64(b[atBaseOffset:], uint64(offset))
+}
+
 // LastOffset is the offset of the last record, or of the last one that compaction has taken away.
 func (b Batch) LastOffset() int64 { return b.BaseOffset() + int64(b.int32(atLastDelta)) }
 

@@ -69,7 +69,6 @@ func (e *Encoder) one(records []*kgo.Record) (Batch, int) {
 	}
 	b := make(Batch, headerSize, headerSize+len(body))
 	b = append(b, body...)
-	binary.BigEndian.PutUint64(b[atBaseOffset:], uint64(records[0].Offset)) // where they come from, until Reframe
 	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-lengthEnd))
 	binary.BigEndian.PutUint32(b[atLeaderEpoch:], ^uint32(0))
 	b[atMagic] = 2

@@ -25,7 +25,7 @@ func borderRules() []Mutant {
 		},
 		{
 			Name: "gate-ignored", Rule: 1, Why: "a lane produces into an epoch whose gate is closed",
-			Edits:   []Edit{{"bridge/lane.go", `if len(l.pending) > 0 || !w.epoch.open() {`, `if len(l.pending) > 0 {`}},
+			Edits:   []Edit{{"bridge/lane.go", `if len(l.pending) > 0 || !o.epoch.open() {`, `if len(l.pending) > 0 {`}},
 			Package: "./bridge", Tests: []string{"TestLanes", "TestOrderAcrossEpochs", "TestCopy"},
 		},
 		{
