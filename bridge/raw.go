@@ -87,12 +87,13 @@ func (s *session) pollClient(ctx context.Context, cancel context.CancelFunc) kgo
 	return s.cl.PollRecords(ctx, 1)
 }
 
-// takeFetched deals what the fetcher has. Rebalances are blocked: a poll has ended just before.
-func (s *source) takeFetched() error {
+// takeFetched deals what the fetcher has, and says how much that was. Rebalances are blocked: a poll has ended before,
+// and nothing has allowed them since.
+func (s *source) takeFetched() (got reading, err error) {
 	all, failures := s.fetcher.take(pollRecords)
 	for _, f := range failures {
 		if err := s.fetchError(f.tp.Topic, f.tp.Partition, f.err); err != nil {
-			return err
+			return got, err
 		}
 	}
 	now := time.Now()
@@ -105,15 +106,18 @@ func (s *source) takeFetched() error {
 		if e.opened.IsZero() {
 			e.opened = now
 		}
-		e.recordsIn += d.count
+		e.read.records += d.count
 		e.bytesIn += d.bytes
 		s.budget.take(size)
 		lane := s.assigned.lane(d.tp)
 		e.lanes[lane] = true
+		e.leave(d.tp, d.unread)
+		got.records += d.count
+		got.unread += d.unread
 		s.undealt -= int(d.count)
 		s.send(lane, work{epoch: e, tp: d.tp, raw: d, size: size, dealt: now})
 	}
-	return nil
+	return got, nil
 }
 
 // batchOverhead is what a batch takes besides its bytes: its place in slices, and on its way through the producer.

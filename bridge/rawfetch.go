@@ -90,6 +90,7 @@ type delivery struct {
 	after   offsets.Position // after all this, and after markers and gaps
 	count   int64            // records
 	bytes   int64
+	unread  int64 // offsets behind it, up to the last stable one
 }
 
 type fetchFailure struct {
@@ -444,6 +445,7 @@ func (f *fetcher) answered(now time.Time, r *fetchRequest, l *life, p *kmsg.Fetc
 		}
 		l.fails = 0
 		if d != nil {
+			d.unread = max(p.LastStableOffset-d.after.Offset, 0)
 			d.life, d.tp, d.broker, d.from = l, l.tp, r.broker, l.next.Offset
 			l.next, l.busy = d.after, true
 			r.broker.held++

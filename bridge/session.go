@@ -130,7 +130,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 		return nil, &txn.FatalError{Status: txn.StatusConfig, Err: err}
 	}
 	if s.raw {
-		s.fetcher = newFetcher(s.cl, s.assigned.topicID, s.wake.now, s.log)
+		s.fetcher = newFetcher(s.cl, s.assigned.topicID, s.wake.poll, s.log)
 		for _, l := range s.lanes {
 			l.carrier.decoder, l.carrier.perBatch, l.carrier.finished = s.fetcher.old, s.fetcher.perBatch.Load, s.fetcher.finished
 		}
