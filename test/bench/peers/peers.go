@@ -61,13 +61,14 @@ var opened = []string{
 	"java.io", "java.lang", "java.lang.reflect", "java.net", "java.text", "java.time", "java.util", "java.util.concurrent",
 }
 
-// java are the arguments that run a class of the jars in a folder. Further options of the JVM can be given with
-// JDK_JAVA_OPTIONS in its environment.
+// java are the arguments that run a class of the jars in a folder.
 func java(jars, class string) []string {
-	return []string{
-		"-Xms256m", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", filepath.Join(jars, "*"), class,
-	}
+	return []string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", filepath.Join(jars, "*"), class}
 }
+
+// javaOptions are in the environment, where others can take their place. The serial collector took a third less memory
+// than G1 at the same throughput, and less CPU at low rates.
+const javaOptions = "JDK_JAVA_OPTIONS=-Xms256m -Xmx1g -XX:+UseSerialGC"
 
 // Names are the names of all peers.
 func Names() []string { return slices.Sorted(maps.Keys(all)) }
@@ -93,6 +94,9 @@ func Find(name, dir string) (variant.Variant, error) {
 				return c, fmt.Errorf("start %s: %w", name, err)
 			}
 			c.Env = environ(w)
+			if p.jvm {
+				c.Env = append(c.Env, javaOptions)
+			}
 			return c, nil
 		},
 	}, nil

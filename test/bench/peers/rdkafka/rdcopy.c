@@ -49,6 +49,10 @@ static const char *choice(const char *name, const char *otherwise) {
     return value && *value ? value : otherwise;
 }
 
+static long long interval(void) { /* ms */
+    return atoll(choice("PEER_INTERVAL_MS", "100"));
+}
+
 static long long now(void) { /* ms */
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -95,10 +99,10 @@ static rd_kafka_t *open_consumer(void) {
     /* As every other client does by default: a record that was corrupted on its way must not be copied. */
     set(conf, "check.crcs", "true");
     set(conf, "fetch.message.max.bytes", "4194304");
-    /* The queue must hold more than a transaction's worth, and the fetcher come back to a full one soon: by default
-     * it waits a second, and stalls. */
+    /* The bytes bound the queue, not the messages; a larger one costs memory and cache misses. The fetcher comes back
+     * to a full one soon: by default it waits a second, and stalls. */
     set(conf, "queued.min.messages", "1000000");
-    set(conf, "queued.max.messages.kbytes", "65536");
+    set(conf, "queued.max.messages.kbytes", "16384");
     set(conf, "fetch.queue.backoff.ms", "5");
     further(conf, "PEER_CONSUMER");
     rd_kafka_t *rk = open_client(RD_KAFKA_CONSUMER, conf);
@@ -113,14 +117,17 @@ static rd_kafka_t *open_consumer(void) {
 }
 
 static rd_kafka_t *open_producer(void) {
+    /* Nothing is seen before the commit, which flushes: to wait half an interval for fuller batches delays nothing. */
+    char linger[24];
+    snprintf(linger, sizeof linger, "%lld", interval() / 2);
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     set(conf, "transactional.id", need("PEER_GROUP"));
     set(conf, "transaction.timeout.ms", "60000");
     set(conf, "compression.type", choice("PEER_COMPRESSION", "none"));
-    set(conf, "linger.ms", choice("PEER_LINGER_MS", "5"));
+    set(conf, "linger.ms", choice("PEER_LINGER_MS", linger));
     set(conf, "batch.size", "1000000");
     set(conf, "queue.buffering.max.messages", "200000");
-    set(conf, "queue.buffering.max.kbytes", "131072");
+    set(conf, "queue.buffering.max.kbytes", "32768");
     further(conf, "PEER_PRODUCER");
     return open_client(RD_KAFKA_PRODUCER, conf);
 }
@@ -200,7 +207,7 @@ int main(void) {
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
     c.from = need("PEER_INPUT");
-    c.length = atoll(choice("PEER_INTERVAL_MS", "100"));
+    c.length = interval();
     memset(c.next, -1, sizeof c.next);
     c.consumer = open_consumer(); /* joins its group while the producer starts */
     c.producer = open_producer();

@@ -93,6 +93,11 @@ public final class FlinkCopy {
         return value == null || value.isEmpty() ? otherwise : value;
     }
 
+    /** In milliseconds. */
+    private static long interval() {
+        return Long.parseLong(choice("PEER_INTERVAL_MS", "100"));
+    }
+
     /** Adds key=value,key=value from the environment. */
     private static void further(Properties p, String name) {
         for (String pair : choice(name, "").split(",")) {
@@ -114,7 +119,7 @@ public final class FlinkCopy {
 
     private static Configuration settings(Path checkpoints) throws IOException {
         Properties p = new Properties();
-        p.put("execution.checkpointing.interval", choice("PEER_INTERVAL_MS", "100") + " ms");
+        p.put("execution.checkpointing.interval", interval() + " ms");
         p.put("execution.checkpointing.mode", "EXACTLY_ONCE");
         p.put("execution.checkpointing.storage", "filesystem");
         p.put("execution.checkpointing.dir", checkpoints.toUri().toString());
@@ -153,7 +158,8 @@ public final class FlinkCopy {
         Properties p = new Properties();
         p.put("batch.size", "262144");
         p.put("buffer.memory", "134217728");
-        p.put("linger.ms", choice("PEER_LINGER_MS", "5"));
+        // Nothing is seen before the commit, which flushes: to wait half an interval for fuller batches delays nothing.
+        p.put("linger.ms", choice("PEER_LINGER_MS", Long.toString(interval() / 2)));
         p.put("compression.type", choice("PEER_COMPRESSION", "none"));
         // Longer than a restart may take: what a checkpoint holds must still be committable. The broker allows 15 min.
         p.put("transaction.timeout.ms", "600000");

@@ -66,7 +66,8 @@ public final class StreamsCopy {
         p.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, need("PEER_BOOTSTRAP"));
         p.put(StreamsConfig.STATE_DIR_CONFIG, need("PEER_STATE"));
         p.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        p.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, choice("PEER_INTERVAL_MS", "100"));
+        long interval = Long.parseLong(choice("PEER_INTERVAL_MS", "100"));
+        p.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, interval);
         p.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, choice("PEER_THREADS", "1"));
         String instance = choice("PEER_INSTANCE", "");
         if (!instance.isEmpty()) {
@@ -78,7 +79,8 @@ public final class StreamsCopy {
         p.put(StreamsConfig.consumerPrefix("max.partition.fetch.bytes"), "4194304");
         p.put(StreamsConfig.producerPrefix("batch.size"), "262144");
         p.put(StreamsConfig.producerPrefix("buffer.memory"), "134217728");
-        p.put(StreamsConfig.producerPrefix("linger.ms"), choice("PEER_LINGER_MS", "5"));
+        // Nothing is seen before the commit, which flushes: to wait half an interval for fuller batches delays nothing.
+        p.put(StreamsConfig.producerPrefix("linger.ms"), choice("PEER_LINGER_MS", Long.toString(interval / 2)));
         p.put(StreamsConfig.producerPrefix("compression.type"), choice("PEER_COMPRESSION", "none"));
         further(p, "consumer.", "PEER_CONSUMER");
         further(p, "producer.", "PEER_PRODUCER");
