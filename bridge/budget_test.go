@@ -197,11 +197,25 @@ func TestMemoryShares(t *testing.T) {
 		fetch := int64(cl.OptValue(kgo.FetchMaxBytes).(int32))
 		fetches := int64(cl.OptValue(kgo.MaxConcurrentFetches).(int))
 		cl.Close()
-		if fetch > 16<<20 || fetch < 1<<20 {
+		if n := fetch - fetchSlack; n > 16<<20 || n < 1<<20 {
 			t.Errorf("%d MiB: a fetch of %d bytes", memory>>20, fetch)
 		}
-		if sum := batchBudget(memory) + fetch*fetches + 2*memory/produceShare; sum > memory {
+		if sum := batchBudget(memory) + fetch*fetches + 2*max(memory/produceShare, 8<<20); sum > memory {
 			t.Errorf("%d MiB: %d MiB are promised", memory>>20, sum>>20)
+		}
+	}
+}
+
+// TestFetchHoldsWholeBatches: what the broker cuts off at the end of a response is sent twice. As many full batches
+// fit as there are MiB in a fetch, of Kafka's largest default size and of the sizes at which producers stop.
+func TestFetchHoldsWholeBatches(t *testing.T) {
+	t.Parallel()
+	for _, memory := range []int64{32 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 4 << 30} {
+		fetch := int64(fetchBytes(memory))
+		for _, batch := range []int64{1_000_000, 1_000_012, 1 << 20, 1_048_588} {
+			if whole := fetch / batch; whole < fetch>>20 {
+				t.Errorf("%d MiB: a fetch of %d bytes holds %d batches of %d bytes", memory>>20, fetch, whole, batch)
+			}
 		}
 	}
 }

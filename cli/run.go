@@ -128,17 +128,23 @@ func memoryLimit(asked int64) int64 {
 
 // tuneCollector lets the garbage collector run by memory rather than by the growth of the heap: records are
 // garbage soon after they are read, so collecting late costs no memory that was not granted and saves a fifth to
-// a third of the CPU time per small record (docs/performance.md). The collector's limit is half of ours: stacks,
-// request buffers on their way to the kernel and the runtime itself are not in it, and the live heap, which the
-// shares in bridge/memory.go bound to less than a quarter, must stay well below it. Who sets GOGC or GOMEMLIMIT
-// knows better.
+// a third of the CPU time per small record (docs/performance.md). Who sets GOGC or GOMEMLIMIT knows better.
 func tuneCollector(environ map[string]string, memory int64) {
 	if environ["GOGC"] == "" {
 		debug.SetGCPercent(400)
 	}
 	if environ["GOMEMLIMIT"] == "" {
-		debug.SetMemoryLimit(memory * 15 / 32)
+		debug.SetMemoryLimit(collectorLimit(memory))
 	}
+}
+
+// collectorLimit is the memory of Go's runtime from which on it collects more often than the growth of the heap asks for.
+// The runtime does not count the pages of the binary itself, and overshoots while it collects: a tenth and outsideGo are
+// left for that. Three eighths of a large limit, and the whole of one below collectLate, are enough: the live heap,
+// which the shares in bridge/memory.go bound, is far below it, and a larger heap only misses the processor's cache.
+func collectorLimit(memory int64) int64 {
+	const outsideGo, collectLate, least = 20 << 20, 192 << 20, 16 << 20
+	return max(min((memory-outsideGo)/10*9, max(collectLate, memory/8*3)), least)
 }
 
 func compression(name string) kgo.CompressionCodec {
