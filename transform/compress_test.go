@@ -13,12 +13,12 @@ import (
 
 // values for the compressing transforms: nothing, little, what shrinks and what does not.
 func compressible() [][]byte {
-	noise := make([]byte, 300_000)
+	noise := make([]byte, 100_000)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range noise {
 		noise[i] = byte(rng.Uint32())
 	}
-	return [][]byte{{}, {0}, []byte(`{"a":1.10}`), bytes.Repeat([]byte("order "), 200_000), noise, bytes.Repeat(noise[:1000], 50)}
+	return [][]byte{{}, {0}, []byte(`{"a":1.10}`), bytes.Repeat([]byte("order "), 50_000), noise, bytes.Repeat(noise[:1000], 50)}
 }
 
 func TestCompressRoundTrip(t *testing.T) {
@@ -63,7 +63,7 @@ func TestCompressGzipIsReadByOthers(t *testing.T) {
 
 // TestDecompressBomb: what would become large is refused before it has.
 func TestDecompressBomb(t *testing.T) {
-	zeros := make([]byte, 100<<20)
+	zeros := make([]byte, defaultDecompressed+1)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	if _, err := w.Write(zeros); err != nil {

@@ -46,7 +46,7 @@ var replayedNative = []string{
 func TestReplayNative(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	values := hardValues()
-	for range 100 {
+	for range 50 {
 		values = append(values, []byte(`{"amount":`+randomJSON(rng, 1)+`,"id":`+randomJSON(rng, 0)+`,"list":[`+randomJSON(rng, 3)+`],"a":`+randomJSON(rng, 3)+`}`))
 		values = append(values, []byte(randomJSON(rng, 4)))
 	}
