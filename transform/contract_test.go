@@ -73,11 +73,11 @@ func corpus(t testing.TB) []Record {
 	for _, text := range goldenFiles(t) {
 		for line := range strings.Lines(text) {
 			r, err := parseRecord(strings.TrimRight(line, "\n"))
-			if _, fields, _ := strings.Cut(line, " "); err != nil || seen[fields] {
+			_, fields, _ := strings.Cut(line, " ")
+			if err != nil || seen[fields] {
 				continue // not the line of a record, or of one that only came from elsewhere
-			} else {
-				seen[fields] = true
 			}
+			seen[fields] = true
 			records = append(records, r)
 			for _, h := range r.Headers {
 				names[h.Key], values[string(h.Value)] = true, true
