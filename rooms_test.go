@@ -63,7 +63,7 @@ var rooms = map[string]room{
 	},
 	"transform": {
 		why:     "a leaf, pure: what becomes of a record; each engine brings its library",
-		outside: []string{"cel.dev/cel-go/", "github.com/klauspost/compress/gzip", "github.com/klauspost/compress/zstd"},
+		outside: []string{"cel.dev/cel-go/", "github.com/itchyny/gojq", "github.com/klauspost/compress/gzip", "github.com/klauspost/compress/zstd"},
 	},
 	"txn": {
 		why:     "the two-phase commit: when it becomes true",

@@ -68,6 +68,10 @@ var replayed = []string{
 	`set(key = value.id) | set(headers.x = value.region)`,
 	`route_if(a: value.?region.orValue("") == "eu")`,
 	`route_to(eu, us: string(value.region))`,
+	`jq(.)`,
+	`jq({z: ., keys: (keys? // []), n: [.. | numbers], s: "\(.amount?)"})`,
+	`jq(if .amount? then .amount += 1 else .list[]? end)`,
+	`jq(walk(if type == "object" then to_entries | from_entries else . end))`,
 }
 
 // TestReplay: whatever a record holds, every instance makes the same of it, byte for byte.
@@ -80,23 +84,21 @@ func TestReplay(t *testing.T) {
 	for _, expr := range replayed {
 		t.Run(expr, func(t *testing.T) {
 			used, fresh, results := chainOf(t, expr), chainOf(t, expr), 0
-			for run := range 2 {
-				for i, value := range values {
-					if rng.IntN(8) == 0 {
-						fresh = chainOf(t, expr)
-					}
-					in := Record{Topic: "orders", Offset: int64(i), Key: []byte("k"), Value: value, Timestamp: time.UnixMilli(1)}
-					was := bytes.Clone(value)
-					first, second := applyOne(t, used, &in), applyOne(t, fresh, &in)
-					if fmt.Sprint(first) != fmt.Sprint(second) {
-						t.Fatalf("run %d, value %d: %.200q became\n%.500q and\n%.500q", run, i, value, first, second)
-					}
-					if !bytes.Equal(was, value) {
-						t.Fatalf("the value %.200q was altered", was)
-					}
-					if len(first) > 0 && !strings.HasPrefix(first[0], "error") {
-						results++
-					}
+			for i, value := range values {
+				if rng.IntN(8) == 0 {
+					fresh = chainOf(t, expr)
+				}
+				in := Record{Topic: "orders", Offset: int64(i), Key: []byte("k"), Value: value, Timestamp: time.UnixMilli(1)}
+				was := bytes.Clone(value)
+				first, second := applyOne(t, used, &in), applyOne(t, fresh, &in)
+				if fmt.Sprint(first) != fmt.Sprint(second) {
+					t.Fatalf("value %d: %.200q became\n%.500q and\n%.500q", i, value, first, second)
+				}
+				if !bytes.Equal(was, value) {
+					t.Fatalf("the value %.200q was altered", was)
+				}
+				if len(first) > 0 && !strings.HasPrefix(first[0], "error") {
+					results++
 				}
 			}
 			if results == 0 {

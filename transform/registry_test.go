@@ -28,7 +28,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: the example %q does not show it", d.Name, d.Example)
 		}
 	}
-	want := []string{"json_set", "json_delete", "key_from_json", "compress", "drop_header", "drop_tombstones", "filter", "filter_header", "identity", "route", "route_if", "route_to", "sample", "set", "set_header", "set_key_from_header"}
+	want := []string{"json_set", "json_delete", "key_from_json", "compress", "drop_header", "drop_tombstones", "filter", "filter_header", "identity", "jq", "route", "route_if", "route_to", "sample", "set", "set_header", "set_key_from_header"}
 	for _, name := range want {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not registered", name)
