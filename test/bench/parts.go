@@ -120,14 +120,15 @@ func runLZ4(ctx context.Context, b *board) error {
 	if err := b.warm(ctx, sizeW2, variants); err != nil {
 		return err
 	}
-	return b.loaded(ctx, sizeW2, measure.Evenly(b.size.w2/3, partitions), "lz4", func(in measure.Input) []measure.Copy {
+	return b.loaded(ctx, sizeW2, measure.Evenly(b.size.w2*2/3, partitions), "lz4", func(in measure.Input) []measure.Copy {
 		return boxed(workLZ4, in, "lz4", b.size.settle, b.size.box/2, variants)
 	})
 }
 
 func estimateLZ4(s sizes) time.Duration {
-	one := 3*aroundRun + 5*seconds(float64(s.w2)/3/1_200_000)/2 + 3*seconds(float64(s.w2)/3/readBack)
-	return aroundPart + seconds(float64(s.w2)/3/loadRate) + time.Duration(s.rounds)*one
+	records := float64(s.w2) * 2 / 3
+	one := 3*aroundRun + 5*s.box/4 + 3*seconds(records*2/3/readBack) // pass-through needs less than its box
+	return aroundPart + seconds(records/loadRate) + time.Duration(s.rounds)*one
 }
 
 // fed are feeds through several variants.

@@ -25,7 +25,7 @@ const (
 	Latency99  = "latency99"   // the same, 99th percentile
 	Recovery   = "recovery"    // from the start after a kill to the next committed output, seconds
 	Life       = "life"        // how long a killed process had lived, seconds
-	Passed     = "passed"      // share of the records that went through without being decoded
+	Passed     = "passed"      // share of the batches that went through without being decoded
 	Others     = "others"      // share of the machine's CPU time that went to processes that have nothing to do with the run
 )
 

@@ -168,9 +168,7 @@ func (r *Rig) watch(ctx context.Context, c Copy, children []*child, out string) 
 		case s.first.IsZero():
 			s.first, s.start = now, now.Sub(children[0].started)
 			tick.Reset(every)
-			if s.from, err = r.look(ctx, children, ends); err != nil || settle > 0 {
-				break
-			}
+			s.from, err = r.look(ctx, children, ends)
 		case sum >= nearly || now.Sub(s.from.usage.at) >= c.Box && s.from.usage.at.Sub(s.first) >= settle:
 			s.to, err = r.look(ctx, children, ends)
 			return s, err
@@ -287,6 +285,9 @@ func describeEpochs(run *figures.Run, from, to moment, children []*child) {
 		}
 		if n := to.told.committed - from.told.committed; n > 0 {
 			run.Set(figures.Interval, milliseconds(wall)*float64(len(children))/n)
+		}
+		if n := to.told.all - from.told.all; n > 0 {
+			run.Set(figures.Passed, (to.told.passed-from.told.passed)/n)
 		}
 		all := history{}
 		for _, c := range children {

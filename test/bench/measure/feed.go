@@ -54,7 +54,7 @@ func (r *Rig) Feed(ctx context.Context, f Feed) (run figures.Run, err error) {
 	}
 	from, to, err := r.middle(ctx, f, children, s.listener, &run)
 	if err = errors.Join(err, s.stop()); err == nil {
-		err = r.settle(ctx, f, s, children, &run)
+		err = r.settle(ctx, s, children, &run)
 	}
 	if err != nil {
 		return run, fmt.Errorf("%s: %w\n%s", run.Name(), err, children[0].stderr.String())
@@ -138,7 +138,7 @@ func (r *Rig) middle(ctx context.Context, f Feed, children []*child, l *listener
 }
 
 // settle waits for the rest, stops the children and judges.
-func (r *Rig) settle(ctx context.Context, f Feed, s *steady, children []*child, run *figures.Run) error {
+func (r *Rig) settle(ctx context.Context, s *steady, children []*child, run *figures.Run) error {
 	if err := s.listener.await(ctx, children[0], s.in.Records()); err != nil {
 		return err
 	}

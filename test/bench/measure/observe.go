@@ -38,6 +38,7 @@ type told struct {
 	stall, held float64 // seconds, over all lanes
 	splits      bool    // held is told
 	committed   float64 // epochs
+	passed, all float64 // batches that went through as they were, and all that pass-through has seen
 }
 
 // tell asks the children that have a face.
@@ -61,6 +62,10 @@ func tell(ctx context.Context, children []*child) (t told, err error) {
 		}
 		if n, err := sumOf(text, "eosbridge_epochs_total", `outcome="committed"`); err == nil {
 			t.committed += n
+		}
+		if n, err := sumOf(text, "eosbridge_batches_total", ""); err == nil {
+			passed, _ := sumOf(text, "eosbridge_batches_total", `path="passed"`) // 0 if there are none
+			t.all, t.passed = t.all+n, t.passed+passed
 		}
 	}
 	return t, nil

@@ -20,6 +20,8 @@ eosbridge_lane_stall_seconds_total 1.5
 eosbridge_lane_stall_seconds_totally 9
 eosbridge_epochs_total{class="",outcome="committed"} 40
 eosbridge_epochs_total{class="aborted",outcome="aborted"} 2
+eosbridge_batches_total{path="decoded",reason="small"} 1
+eosbridge_batches_total{path="passed",reason=""} 3
 eosbridge_records_total{direction="in"} 3e+06
 eosbridge_records_total{direction="a b"} 2
 broken_total x
@@ -69,7 +71,7 @@ func TestFace(t *testing.T) {
 	}
 	children := []*child{bridge(), {}, bridge()} // the one without a face is not asked
 	got, err := tell(t.Context(), children)
-	if want := (told{stall: 3, committed: 80}); got != want || err != nil {
+	if want := (told{stall: 3, committed: 80, passed: 6, all: 8}); got != want || err != nil {
 		t.Errorf("told %+v, %v, want %+v", got, err, want)
 	}
 	if err := collect(t.Context(), children); err != nil {

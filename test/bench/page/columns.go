@@ -37,6 +37,7 @@ var columns = byName([]column{
 	{figures.Latency, "latency p50 ms", 1, 1, true},
 	{figures.Latency99, "latency p99 ms", 1, 1, true},
 	{figures.Recovery, "recovery s", 1, 2, true},
+	{figures.Passed, "passed %", 100, 1, false},
 	{figures.Others, "others %", 100, 1, true},
 })
 
@@ -79,7 +80,7 @@ func number(v float64, decimals int) string {
 var shown = []string{
 	figures.Rate, figures.Steady, figures.CPU, figures.LifeCPU, figures.BrokerCPU, figures.Core, figures.BrokerCore, figures.Peak,
 	figures.Resident, figures.Start, figures.Stall, figures.Held, figures.Interval, figures.Commit, figures.Commit99, figures.Latency,
-	figures.Latency99, figures.Recovery, figures.Others,
+	figures.Latency99, figures.Recovery, figures.Passed, figures.Others,
 }
 
 // Line is one run, for whoever waits.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,7 +53,7 @@ func between(old, text string) (string, error) {
 	before, rest, ok := strings.Cut(old, markBegin)
 	_, after, ok2 := strings.Cut(rest, markEnd)
 	if !ok || !ok2 {
-		return "", errors.New("no marks " + markBegin + " and " + markEnd)
+		return "", fmt.Errorf("no marks %q and %q", markBegin, markEnd)
 	}
 	return before + markBegin + text + markEnd + after, nil
 }

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"slices"
+
 	"github.com/eosbridge/eosbridge/test/bench/figures"
 	"github.com/eosbridge/eosbridge/test/bench/plot"
 )
@@ -36,7 +38,7 @@ func plots(results *figures.Store) map[string]string {
 	draw("kill", "life", "kill -9 to the next commit, sorted", func(runs figures.Set) []plot.Panel {
 		p := plot.Panel{Title: "recovery, seconds", Kind: plot.Dots, Mark: slowRecovery, MarkText: "0.5 s"}
 		for _, v := range runs.Variants("kill") {
-			one := plot.Series{Name: v}
+			one := plot.Series{Name: v, Color: color(v)}
 			for _, value := range runs.Of("kill", "", v).Values(figures.Recovery) {
 				one.Values = append(one.Values, plot.Value{Mid: value, Min: value, Max: value, Is: true})
 			}
@@ -73,6 +75,12 @@ func plots(results *figures.Store) map[string]string {
 	return all
 }
 
+// color is the same in all plots.
+func color(variant string) int {
+	order := []string{bridge, raw, session, plain, "streams", "flink", "rdkafka", fast}
+	return max(0, slices.Index(order, variant))
+}
+
 // shownValue is a spread as the column of its figure shows it.
 func shownValue(s figures.Spread, name string) plot.Value {
 	k := columns[name].times
@@ -83,7 +91,7 @@ func shownValue(s figures.Spread, name string) plot.Value {
 func bars(runs figures.Set, title string, workloads []string, name string) plot.Panel {
 	p := plot.Panel{Title: title, Kind: plot.Bars, Labels: workloads}
 	for _, v := range only(runs, workloads...).Variants("") {
-		one := plot.Series{Name: v}
+		one := plot.Series{Name: v, Color: color(v)}
 		for _, w := range workloads {
 			one.Values = append(one.Values, shownValue(runs.Of(w, "", v).Spread(name), name))
 		}
@@ -95,8 +103,8 @@ func bars(runs figures.Set, title string, workloads []string, name string) plot.
 // ratioBars are the bridge's ratios to session and plain.
 func ratioBars(runs figures.Set, title, name string) plot.Panel {
 	p := plot.Panel{Title: title, Kind: plot.Bars, Labels: []string{"W1", "W2"}, Mark: 1, MarkText: "equal"}
-	for _, pair := range [][2]string{{bridge, session}, {bridge, plain}, {raw, session}} {
-		one := plot.Series{Name: pair[0] + " / " + pair[1]}
+	for i, pair := range [][2]string{{bridge, session}, {bridge, plain}, {raw, session}} {
+		one := plot.Series{Name: pair[0] + " / " + pair[1], Color: []int{2, 3, 1}[i]}
 		for _, w := range p.Labels {
 			s := figures.SpreadOf(runs.Ratios(w, "", pair[0], pair[1], name))
 			one.Values = append(one.Values, plot.Value{Mid: s.Median, Min: s.Min, Max: s.Max, Is: s.Runs > 0})
@@ -110,7 +118,7 @@ func ratioBars(runs figures.Set, title, name string) plot.Panel {
 func curve(runs figures.Set, title, workload, name string) plot.Panel {
 	p := plot.Panel{Title: title, Kind: plot.Lines, Labels: runs.Points(workload)}
 	for _, v := range runs.Variants(workload) {
-		one := plot.Series{Name: v}
+		one := plot.Series{Name: v, Color: color(v)}
 		for _, point := range p.Labels {
 			one.Values = append(one.Values, shownValue(runs.Of(workload, point, v).Spread(name), name))
 		}

@@ -11,7 +11,7 @@ import (
 var (
 	copied = []string{
 		figures.Rate, figures.CPU, figures.BrokerCPU, figures.Peak, figures.Interval, figures.Commit, figures.Commit99, figures.Stall,
-		figures.Held, figures.Start, figures.LifeCPU, figures.Steady, figures.Others,
+		figures.Held, figures.Passed, figures.Start, figures.LifeCPU, figures.Steady, figures.Others,
 	}
 	fed = []string{
 		figures.Latency, figures.Latency99, figures.Core, figures.BrokerCore, figures.Interval, figures.Commit, figures.Commit99,

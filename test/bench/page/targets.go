@@ -39,7 +39,7 @@ func (s store) of(part, workload, point, variant, name string) figures.Spread {
 	return s.runs(part).Of(workload, point, variant).Spread(name)
 }
 
-// less is the smallest improvement of a reduction by a factor: a ratio of at most 1/factor.
+// times is the ratio that stands for a reduction by a factor.
 func times(factor float64) float64 { return 1 / factor }
 
 // targets are all that was aimed at. Those of parts that have not run are left out.
@@ -124,7 +124,9 @@ func (s store) lifeTargets(most limit) {
 type versus struct{ workload, name string }
 
 var versusPeers = []versus{
-	{"W1", figures.CPU}, {"W1", figures.Rate}, {"W1", figures.Peak},
+	{"W1", figures.CPU},
+	{"W1", figures.Rate},
+	{"W1", figures.Peak},
 	{"W2", figures.CPU}, {"W2", figures.Rate}, {"W2", figures.Peak},
 	{"feed", figures.Latency}, {"feed", figures.Latency99}, {"feed", figures.Core},
 	{"start", figures.Start}, {"kill", figures.Recovery},

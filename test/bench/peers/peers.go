@@ -23,6 +23,7 @@ type peer struct {
 	about  string
 	made   string // the file that is there once it is built, below the folder
 	jvm    bool
+	loose  bool // the group's positions are commits of their own, behind the output
 	launch func(dir string, w variant.Work) (path string, args []string)
 }
 
@@ -39,6 +40,7 @@ var all = map[string]peer{
 		about: "Apache Flink 2.2.1 with flink-connector-kafka 5.0.0-2.2, EXACTLY_ONCE, a local cluster, parallelism 1",
 		made:  "flink/flink-1.jar",
 		jvm:   true,
+		loose: true,
 		launch: func(dir string, w variant.Work) (string, []string) {
 			args := []string{"-Djava.io.tmpdir=" + w.Dir}
 			for _, p := range opened {
@@ -87,7 +89,7 @@ func Find(name, dir string) (variant.Variant, error) {
 		return variant.Variant{}, fmt.Errorf("%s is not built: %w: run make peers", name, err)
 	}
 	return variant.Variant{
-		Name: name, About: p.about, ExactlyOnce: true, Slow: p.jvm,
+		Name: name, About: p.about, ExactlyOnce: true, Slow: p.jvm, LoosePositions: p.loose,
 		Command: func(w variant.Work) (c variant.Command, err error) {
 			c.Path, c.Args = p.launch(dir, w)
 			if c.Path, err = exec.LookPath(c.Path); err != nil {

@@ -83,7 +83,7 @@ func short(v float64) string {
 	}
 }
 
-func (p Panel) draw(c *canvas, f frame, names []string) {
+func (p Panel) draw(c *canvas, f frame) {
 	s := p.scaleOf(f)
 	c.text(f.x+4, f.y+18, "start", "p", p.Title)
 	for _, t := range s.ticks {
@@ -92,16 +92,16 @@ func (p Panel) draw(c *canvas, f frame, names []string) {
 	}
 	switch p.Kind {
 	case Bars:
-		p.bars(c, s, names)
+		p.bars(c, s)
 	case Lines:
-		p.lines(c, s, names)
+		p.lines(c, s)
 	case Dots:
-		p.dots(c, s, names)
+		p.dots(c, s)
 	}
 	c.line(f.begin(), f.bottom(), f.end(), f.bottom(), "axis")
 	if p.Mark > 0 {
 		c.line(f.begin(), s.y(p.Mark), f.end(), s.y(p.Mark), "mark")
-		c.text(f.end()-2, s.y(p.Mark)-4, "end", "mt", p.MarkText)
+		c.text(f.begin()+4, s.y(p.Mark)-4, "start", "mt", p.MarkText)
 	}
 }
 
@@ -114,7 +114,7 @@ func (p Panel) labels(c *canvas, s scale) {
 	}
 }
 
-func (p Panel) bars(c *canvas, s scale, names []string) {
+func (p Panel) bars(c *canvas, s scale) {
 	p.labels(c, s)
 	slot := p.slot(s)
 	wide := min(44, slot*0.86/float64(max(1, len(p.Series))))
@@ -132,7 +132,7 @@ func (p Panel) bars(c *canvas, s scale, names []string) {
 			}
 			v := one.Values[i]
 			c.printf(`<rect x="%s" y="%s" width="%s" height="%s" class="c%d"/>`,
-				px(x+1), px(s.y(v.Mid)), px(wide-2), px(s.bottom()-s.y(v.Mid)), slices.Index(names, one.Name)%8)
+				px(x+1), px(s.y(v.Mid)), px(wide-2), px(s.bottom()-s.y(v.Mid)), one.Color)
 			whisker(c, s, x+wide/2, v)
 			c.text(x+wide/2, s.y(v.Max)-5, "middle", "v", short(v.Mid))
 			x += wide
@@ -149,7 +149,7 @@ func whisker(c *canvas, s scale, x float64, v Value) {
 	c.line(x-3, s.y(v.Max), x+3, s.y(v.Max), "w")
 }
 
-func (p Panel) lines(c *canvas, s scale, names []string) {
+func (p Panel) lines(c *canvas, s scale) {
 	p.labels(c, s)
 	slot := p.slot(s)
 	for k, one := range p.Series {
@@ -161,19 +161,19 @@ func (p Panel) lines(c *canvas, s scale, names []string) {
 				points = append(points, px(s.begin()+(float64(i)+0.5)*slot+aside)+","+px(s.y(v.Mid)))
 			}
 		}
-		c.printf(`<polyline points="%s" class="c%d l" style="fill:none"/>`, strings.Join(points, " "), class)
+		c.printf(`<polyline points="%s" class="c%d l" style="fill:none"/>`, strings.Join(points, " "), one.Color)
 		for i, v := range one.Values {
 			if v.Is {
 				x := s.begin() + (float64(i)+0.5)*slot + aside
 				whisker(c, s, x, v)
-				c.printf(`<circle cx="%s" cy="%s" r="3.5" class="c%d"/>`, px(x), px(s.y(v.Mid)), class)
+				c.printf(`<circle cx="%s" cy="%s" r="3.5" class="c%d"/>`, px(x), px(s.y(v.Mid)), one.Color)
 			}
 		}
 	}
 }
 
 // dots are sorted: at the middle is the median, at nine tenths the 90th percentile.
-func (p Panel) dots(c *canvas, s scale, names []string) {
+func (p Panel) dots(c *canvas, s scale) {
 	for _, q := range []int{0, 25, 50, 75, 90, 100} {
 		c.text(s.begin()+(s.end()-s.begin()-10)*float64(q)/100+5, s.bottom()+17, "middle", "", strconv.Itoa(q)+" %")
 	}
@@ -187,7 +187,7 @@ func (p Panel) dots(c *canvas, s scale, names []string) {
 		slices.Sort(values)
 		for i, v := range values {
 			x := s.begin() + 5 + (s.end()-s.begin()-10)*(float64(i)+0.5)/float64(len(values))
-			c.printf(`<circle cx="%s" cy="%s" r="3" class="c%d"/>`, px(x), px(s.y(v)), slices.Index(names, one.Name)%8)
+			c.printf(`<circle cx="%s" cy="%s" r="3" class="c%d"/>`, px(x), px(s.y(v)), one.Color)
 		}
 	}
 }

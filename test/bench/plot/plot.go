@@ -28,6 +28,7 @@ type Value struct {
 // Series is one variant in a panel: a value for each label, or with Dots as many as there are.
 type Series struct {
 	Name   string
+	Color  int // 0 to 7
 	Values []Value
 }
 
@@ -100,7 +101,6 @@ func escape(s string) string {
 func (f Figure) SVG() string {
 	rows := (len(f.Panels) + 1) / 2
 	height := headHeight + rows*panelHeight + margin
-	names := f.names()
 	var c canvas
 	c.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`, width, height, width, height)
 	c.printf("<title>%s</title>", escape(f.Title))
@@ -108,10 +108,10 @@ func (f Figure) SVG() string {
 	c.printf(`<rect class="bg" width="%d" height="%d"/>`, width, height)
 	c.text(margin, 26, "start", "h", f.Title)
 	x := float64(margin)
-	for i, name := range names {
-		c.printf(`<rect x="%s" y="40" width="12" height="12" class="c%d"/>`, px(x), i%8)
-		c.text(x+17, 50, "start", "", name)
-		x += 34 + 6.8*float64(len(name))
+	for _, s := range f.legend() {
+		c.printf(`<rect x="%s" y="40" width="12" height="12" class="c%d"/>`, px(x), s.Color)
+		c.text(x+17, 50, "start", "", s.Name)
+		x += 34 + 6.8*float64(len(s.Name))
 	}
 	wide := float64(width-3*margin) / 2
 	if len(f.Panels) == 1 {
@@ -120,24 +120,24 @@ func (f Figure) SVG() string {
 	for i, p := range f.Panels {
 		p.draw(&c, frame{
 			x: margin + float64(i%2)*(wide+margin), y: float64(headHeight + i/2*panelHeight), w: wide, h: panelHeight - 8,
-		}, names)
+		})
 	}
 	c.WriteString("</svg>\n")
 	return c.String()
 }
 
-// names are all series, so that one has the same colour in every panel.
-func (f Figure) names() (names []string) {
+// legend is every series once.
+func (f Figure) legend() (all []Series) {
 	seen := map[string]bool{}
 	for _, p := range f.Panels {
 		for _, s := range p.Series {
 			if !seen[s.Name] {
 				seen[s.Name] = true
-				names = append(names, s.Name)
+				all = append(all, s)
 			}
 		}
 	}
-	return names
+	return all
 }
 
 // frame is where a panel lies.

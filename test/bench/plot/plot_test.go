@@ -2,6 +2,7 @@ package plot
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"math"
 	"strings"
@@ -14,10 +15,10 @@ func figure() Figure {
 	return Figure{Title: "CPU & <rate>", Panels: []Panel{
 		{
 			Title: "bars", Kind: Bars, Labels: []string{"W1", "W2"}, Mark: 1, MarkText: "equal",
-			Series: []Series{{"bridge", []Value{value(0.9, 0.8, 1.1), {}}}, {"plain", []Value{value(1, 1, 1), value(2, 1.5, 2.5)}}},
+			Series: []Series{{"bridge", 0, []Value{value(0.9, 0.8, 1.1), {}}}, {"plain", 3, []Value{value(1, 1, 1), value(2, 1.5, 2.5)}}},
 		},
-		{Title: "lines", Kind: Lines, Labels: []string{"1", "10", "100"}, Series: []Series{{"plain", []Value{value(5, 4, 6), {}, value(7, 7, 7)}}}},
-		{Title: "dots", Kind: Dots, Mark: 0.5, Series: []Series{{"bridge", []Value{value(0.2, 0.2, 0.2), value(30, 30, 30), value(0.1, 0.1, 0.1)}}}},
+		{Title: "lines", Kind: Lines, Labels: []string{"1", "10", "100"}, Series: []Series{{"plain", 3, []Value{value(5, 4, 6), {}, value(7, 7, 7)}}}},
+		{Title: "dots", Kind: Dots, Mark: 0.5, Series: []Series{{"bridge", 0, []Value{value(0.2, 0.2, 0.2), value(30, 30, 30), value(0.1, 0.1, 0.1)}}}},
 	}}
 }
 
@@ -28,7 +29,7 @@ func elements(t *testing.T, svg string) map[string]int {
 	d := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return counts
 		}
 		if err != nil {
@@ -71,11 +72,11 @@ func TestSVG(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	f := frame{x: 0, y: 0, w: 400, h: 200}
-	s := Panel{Kind: Bars, Series: []Series{{"a", []Value{value(10, 5, 20)}}}}.scaleOf(f)
+	s := Panel{Kind: Bars, Series: []Series{{"a", 1, []Value{value(10, 5, 20)}}}}.scaleOf(f)
 	if s.from != 0 || s.to < 20 || s.y(0) != f.bottom() || s.y(20) < f.top() || s.y(10) <= s.y(20) {
 		t.Errorf("%+v", s)
 	}
-	s = Panel{Kind: Dots, Mark: 0.5, Series: []Series{{"a", []Value{value(0.13, 0.13, 0.13), value(47, 47, 47)}}}}.scaleOf(f)
+	s = Panel{Kind: Dots, Mark: 0.5, Series: []Series{{"a", 1, []Value{value(0.13, 0.13, 0.13), value(47, 47, 47)}}}}.scaleOf(f)
 	if !s.log || math.Abs(s.from-0.1) > 1e-12 || s.to < 47 || s.y(0.1) != f.bottom() || s.y(47) < f.top() {
 		t.Errorf("%+v", s)
 	}
