@@ -153,7 +153,6 @@ func (p Panel) lines(c *canvas, s scale) {
 	p.labels(c, s)
 	slot := p.slot(s)
 	for k, one := range p.Series {
-		class := slices.Index(names, one.Name) % 8
 		var points []string
 		aside := (float64(k) - float64(len(p.Series)-1)/2) * 7 // so that whiskers do not hide each other
 		for i, v := range one.Values {
