@@ -16,12 +16,16 @@ func TestCadence(t *testing.T) {
 		epochs      []reading
 		want        []time.Duration
 	}{
-		{"doubles while behind, and is back at once", 20 * ms, 100 * ms,
+		{
+			"doubles while behind, and is back at once", 20 * ms, 100 * ms,
 			[]reading{behind, behind, behind, behind, even, even, behind},
-			[]time.Duration{40 * ms, 80 * ms, 100 * ms, 100 * ms, 20 * ms, 20 * ms, 40 * ms}},
-		{"from nothing", 0, 100 * ms,
+			[]time.Duration{40 * ms, 80 * ms, 100 * ms, 100 * ms, 20 * ms, 20 * ms, 40 * ms},
+		},
+		{
+			"from nothing", 0, 100 * ms,
 			[]reading{behind, behind, behind, behind, behind, behind, even},
-			[]time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms, 80 * ms, 100 * ms, 0}},
+			[]time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms, 80 * ms, 100 * ms, 0},
+		},
 		{"limits of an epoch count as behind", 5 * ms, 10 * ms, []reading{full, full, even}, []time.Duration{10 * ms, 10 * ms, 5 * ms}},
 		{"equal values: nothing adapts", 100 * ms, 100 * ms, []reading{behind, full, even}, []time.Duration{100 * ms, 100 * ms, 100 * ms}},
 		{"a maximum below the interval changes nothing", 100 * ms, 20 * ms, []reading{behind, even}, []time.Duration{100 * ms, 100 * ms}},

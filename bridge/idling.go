@@ -46,7 +46,8 @@ func (l *lane) settleWait(next work) {
 }
 
 // starving is called before the source waits for anything but the broker; what it answers is called after that. Lanes
-// that are idle all the while are stalled if there are records to read.
+// that are idle all the while, at a gate or not, are stalled if there are records to read. Those with input of their own
+// book that themselves: see settleWait.
 func (s *source) starving() (ended func()) {
 	began, idle := time.Now(), s.idleLanes()
 	return func() {
@@ -59,7 +60,7 @@ func (s *source) starving() (ended func()) {
 func (s *source) idleLanes() int {
 	n := 0
 	for _, l := range s.lanes {
-		if l.idle.Load() {
+		if l.idle.Load() && len(l.in) == 0 {
 			n++
 		}
 	}

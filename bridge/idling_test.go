@@ -79,6 +79,9 @@ func TestStalledAndHeld(t *testing.T) {
 		pass(20 * time.Millisecond)
 		input(first, 1) // transformed at once
 		pass(10 * time.Millisecond)
+		if !l.idle.Load() {
+			t.Error("a lane with outputs at a gate passes for one that works")
+		}
 		close(first.gate)
 		expect("outputs at the gate", 0, 30*time.Millisecond)
 
@@ -87,6 +90,9 @@ func TestStalledAndHeld(t *testing.T) {
 		pass(5 * time.Millisecond)
 		input(third, 3)
 		pass(7 * time.Millisecond)
+		if !l.idle.Load() {
+			t.Error("a lane at a barrier passes for one that works")
+		}
 		close(second.gate)
 		close(third.gate)
 		expect("input behind a barrier", 7*time.Millisecond, 5*time.Millisecond)
@@ -129,6 +135,43 @@ func TestStallOfASlowCoordinator(t *testing.T) {
 		}
 		if share := stalled / passed.Seconds() / 2; share > 0.01 {
 			t.Errorf("lanes stood still for %.1f %% of the time", 100*share)
+		}
+	})
+}
+
+// TestStarvingLanes: while the source waits for a limit, with records to read, a lane that has nothing to do is stalled,
+// whether or not it has outputs at a gate; one that works is not, and one with input of its own says so itself.
+func TestStarvingLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := newMetrics(nil, newBoard(Status{}, nil, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lanes []*lane
+		for range 4 {
+			lanes = append(lanes, &lane{in: make(chan work, 1)})
+		}
+		s := &source{session: &session{Bridge: &Bridge{metrics: m}, lanes: lanes}, undealt: 1}
+		for _, l := range lanes[1:] {
+			l.idle.Store(true)
+		}
+		lanes[1].in <- work{}
+		ended := s.starving()
+		<-time.After(time.Second)
+		lanes[2].idle.Store(false)
+		ended()
+		if got := value(t, m.stall); got != 1 {
+			t.Errorf("%v s, want the one of the one lane that was idle", got)
+		}
+		for _, l := range lanes {
+			l.idle.Store(false)
+		}
+		ended = s.starving()
+		<-time.After(time.Second)
+		ended()
+		if got := value(t, m.stall); got != 1 {
+			t.Errorf("%v s, although all lanes work", got-1)
 		}
 	})
 }

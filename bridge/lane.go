@@ -79,7 +79,7 @@ type lane struct {
 	carrier    *carrier // nil: records are decoded, see raw.go
 	log        *slog.Logger
 
-	idle    atomic.Bool // waits for input with nothing at a gate
+	idle    atomic.Bool // waits for input, or at a gate
 	tracker *offsets.Tracker
 	pending []outputs
 	waited  standstill // at the last barrier, until it is known whether input was behind it
@@ -90,18 +90,18 @@ type lane struct {
 func (l *lane) run(ctx context.Context) error {
 	defer close(l.gone)
 	for {
-		// Without outputs at a gate an idle lane is stalled only if the source holds input back: see source.starving.
+		// Here nothing waits but outputs, unless the source holds input back: see source.starving.
 		var gate <-chan struct{}
 		var since time.Time
 		if len(l.pending) > 0 {
 			gate, since = l.pending[0].epoch.gate, time.Now()
-		} else {
-			l.idle.Store(true)
 		}
+		l.idle.Store(true)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-gate:
+			l.idle.Store(false)
 			l.idling.held(time.Since(since))
 			l.release(ctx)
 		case w := <-l.in:
@@ -159,8 +159,10 @@ func (l *lane) handle(ctx context.Context, w work) error {
 func (l *lane) await(ctx context.Context, e *epoch) error {
 	if !e.open() {
 		began := time.Now()
+		l.idle.Store(true)
 		select {
 		case <-e.gate:
+			l.idle.Store(false)
 			l.waited = standstill{from: began, to: time.Now(), outputs: len(l.pending) > 0}
 		case <-ctx.Done():
 			return context.Cause(ctx)

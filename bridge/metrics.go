@@ -57,7 +57,7 @@ func newMetrics(reg prometheus.Registerer, b *board) (*metrics, error) {
 	}))
 	m.held = registerMetric(reg, &errs, prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "lane_held_seconds_total",
-		Help: "Time in which outputs of a lane waited for the epoch before to be flushed and its input was used up, summed over the lanes. It delays outputs by part of an epoch and costs no throughput.",
+		Help: "Time in which outputs of a lane waited for the epoch before to be flushed and its input was used up, summed over the lanes. It delays outputs and costs no throughput, unless reading pauses meanwhile, which counts as a stall too.",
 	}))
 	m.duration = registerMetric(reg, &errs, histogram("epoch_duration_seconds",
 		"From the barrier of an epoch to its acknowledged commit."))
