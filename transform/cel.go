@@ -240,12 +240,7 @@ func (e *celExpression) eval(in *Record) (ref.Val, error) {
 func (e *celExpression) release() {
 	v := &e.vars
 	v.in, v.value, v.headers = nil, nil, celHeaders{}
-	if cap(v.root.members) > keepCapacity {
-		v.root = celJSON{}
-		return
-	}
-	clear(v.root.values)
-	v.root.doc, v.root.index = nil, nil
+	v.root.release()
 }
 
 // explain adds the remedy to CEL's own error.

@@ -164,6 +164,7 @@ func (t *celSet) newValue(in *Record, result ref.Val) ([]byte, error) {
 
 // splice returns the document with the result at the path.
 func (t *celSet) splice(doc []byte, result ref.Val) ([]byte, error) {
+	defer t.fields.release()
 	from, to := 0, len(doc)
 	for i, name := range t.path {
 		if value := t.fields.read(doc[from:to], true); types.IsError(value) {

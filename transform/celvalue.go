@@ -65,6 +65,16 @@ func (v *celJSON) read(raw []byte, exact bool) ref.Val {
 	return celArray{v}
 }
 
+// release lets go of the document, and of memory that only a very large one needs.
+func (v *celJSON) release() {
+	if cap(v.members) > keepCapacity {
+		*v = celJSON{}
+		return
+	}
+	clear(v.values)
+	v.doc, v.index = nil, nil
+}
+
 // scalar decodes a checked string, number or literal.
 func scalar(raw []byte, exact bool) ref.Val {
 	switch raw[0] {
