@@ -3,8 +3,8 @@
 # What each needs comes from the registries that mvn and pip are set up for. FOLDER/NAME holds a peer once it is whole.
 set -euo pipefail
 
-# librdkafka comes inside confluent-kafka's wheel of the same version: that of Debian is years older.
-RDKAFKA=2.16.1
+# The wheel that brings librdkafka, here 2.16.0: Debian's is years older.
+CONFLUENT=2.16.1
 COPY=org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -42,7 +42,7 @@ c_peer() {
   python3 -m pip --version >/dev/null || { echo "make peers needs pip (Debian: python3-pip)" >&2; exit 1; }
   echo '#include <librdkafka/rdkafka.h>' | cc -fsyntax-only -x c - 2>/dev/null ||
     { echo "make peers needs librdkafka/rdkafka.h (Debian: librdkafka-dev)" >&2; exit 1; }
-  python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$work/wheel" "confluent-kafka==$RDKAFKA"
+  python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$work/wheel" "confluent-kafka==$CONFLUENT"
   python3 -m zipfile -e "$work"/wheel/confluent_kafka-*.whl "$work/wheel"
   mkdir "$work/rdkafka"
   cp "$work"/wheel/confluent_kafka.libs/librdkafka-*.so.1 "$work/rdkafka/"

@@ -50,7 +50,7 @@ var all = map[string]peer{
 		},
 	},
 	"rdkafka": {
-		about: "librdkafka 2.16.1 (C), one transaction after the other",
+		about: "librdkafka 2.16.0 (C; the library of confluent-kafka 2.16.1), one transaction after the other",
 		made:  "rdkafka/rdcopy",
 		launch: func(dir string, _ variant.Work) (string, []string) {
 			return filepath.Join(dir, "rdkafka", "rdcopy"), nil

@@ -63,7 +63,7 @@ func TestVersions(t *testing.T) {
 	for name, row := range map[string]struct{ file, pattern string }{
 		"streams": {"streams/pom.xml", `<artifactId>kafka-streams</artifactId>\s*<version>([^<]+)</version>`},
 		"flink":   {"flink/pom.xml", `<flink.version>([^<]+)</flink.version>`},
-		"rdkafka": {"build.sh", `(?m)^RDKAFKA=(.+)$`},
+		"rdkafka": {"build.sh", `(?m)^CONFLUENT=(.+)$`},
 	} {
 		text, err := os.ReadFile(row.file)
 		if err != nil {

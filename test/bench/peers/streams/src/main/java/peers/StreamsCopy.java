@@ -92,6 +92,7 @@ public final class StreamsCopy {
         Topology topology = new Topology();
         topology.addSource("in", new ByteArrayDeserializer(), new ByteArrayDeserializer(), need("PEER_INPUT"));
         topology.addProcessor("copy", Copy::new, "in");
+        topology.addStateStore(new Anchor(), "copy");
         topology.addSink("out", need("PEER_OUTPUT"), new ByteArraySerializer(), new ByteArraySerializer(),
                 (topic, key, value, partitions) -> Optional.of(PARTITION.get()), "copy");
         return topology;
