@@ -132,6 +132,18 @@ static rd_kafka_t *open_producer(void) {
     return open_client(RD_KAFKA_PRODUCER, conf);
 }
 
+/* await_broker waits for a connection. Without one, the search for the coordinator is put off by half a second. The first
+ * answer comes over the connection to the bootstrap address, which ends once the broker itself is known: so ask twice. */
+static void await_broker(rd_kafka_t *rk, rd_kafka_topic_t *topic) {
+    for (int i = 0; i < 2; i++) {
+        const struct rd_kafka_metadata *known;
+        rd_kafka_resp_err_t err = rd_kafka_metadata(rk, 0, topic, &known, PATIENCE);
+        if (err)
+            die("metadata", rd_kafka_err2str(err));
+        rd_kafka_metadata_destroy(known);
+    }
+}
+
 struct copy {
     rd_kafka_t *consumer, *producer;
     rd_kafka_queue_t *queue;
@@ -211,11 +223,12 @@ int main(void) {
     memset(c.next, -1, sizeof c.next);
     c.consumer = open_consumer(); /* joins its group while the producer starts */
     c.producer = open_producer();
-    check("init", rd_kafka_init_transactions(c.producer, PATIENCE));
-    c.queue = rd_kafka_queue_get_consumer(c.consumer);
     c.to = rd_kafka_topic_new(c.producer, need("PEER_OUTPUT"), NULL);
     if (!c.to)
         die("topic", rd_kafka_err2str(rd_kafka_last_error()));
+    await_broker(c.producer, c.to);
+    check("init", rd_kafka_init_transactions(c.producer, PATIENCE));
+    c.queue = rd_kafka_queue_get_consumer(c.consumer);
 
     while (!stopping) {
         /* A call for a batch waits until that is full or the time is up. So the wait is for one message, and what has

@@ -171,7 +171,7 @@ public final class FlinkCopy {
                 .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
                 .setTransactionalIdPrefix(need("PEER_GROUP"))
                 .setTransactionNamingStrategy(
-                        TransactionNamingStrategy.valueOf(choice("PEER_NAMING", "POOLING")))
+                        TransactionNamingStrategy.valueOf(choice("PEER_NAMING", "INCREMENTING")))
                 .build();
     }
 
