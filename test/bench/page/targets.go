@@ -127,10 +127,16 @@ var versusPeers = []versus{
 	{"W1", figures.CPU},
 	{"W1", figures.Rate},
 	{"W1", figures.Peak},
-	{"W2", figures.CPU}, {"W2", figures.Rate}, {"W2", figures.Peak},
-	{"feed", figures.Latency}, {"feed", figures.Latency99}, {"feed", figures.Core},
-	{"start", figures.Start}, {"kill", figures.Recovery},
-	{"idle", figures.Core}, {"idle", figures.Resident},
+	{"W2", figures.CPU},
+	{"W2", figures.Rate},
+	{"W2", figures.Peak},
+	{"feed", figures.Latency},
+	{"feed", figures.Latency99},
+	{"feed", figures.Core},
+	{"start", figures.Start},
+	{"kill", figures.Recovery},
+	{"idle", figures.Core},
+	{"idle", figures.Resident},
 }
 
 // peers holds the bridge's medians against those of each competitor. Equal as shown is met.
