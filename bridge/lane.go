@@ -84,6 +84,7 @@ type lane struct {
 	pending []outputs
 	waited  standstill // at the last barrier, until it is known whether input was behind it
 	scratch []transform.Record
+	input   transform.Record // of the transforms: they do not keep it, so there is one for all records
 }
 
 // run ends with ctx or with the last work; the session waits for it.
@@ -245,12 +246,12 @@ func (l *lane) transform(ctx context.Context, w work, p *piece) ([]*kgo.Record, 
 			return nil, context.Cause(ctx)
 		}
 		done++
-		in := transform.Record{
+		l.input = transform.Record{
 			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
 			Key: r.Key, Value: r.Value, Headers: asTransform(r.Headers), Timestamp: r.Timestamp,
 		}
 		var err error
-		l.scratch, err = l.chain.Apply(&in, l.scratch[:0])
+		l.scratch, err = l.chain.Apply(&l.input, l.scratch[:0])
 		if err != nil {
 			return nil, l.broken(w.tp, offset, err)
 		}
@@ -272,6 +273,7 @@ func (l *lane) transform(ctx context.Context, w work, p *piece) ([]*kgo.Record, 
 		}
 	}
 	clear(l.scratch)
+	l.input = transform.Record{} // which would keep the batch in memory that its bytes lie in
 	if grown != nil {
 		return grown, nil
 	}

@@ -1,0 +1,118 @@
+package bridge
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/transform"
+	"github.com/eosbridge/eosbridge/txn"
+)
+
+// swallowing is a sink that acknowledges at once.
+type swallowing struct {
+	txn.Participant
+	records int
+}
+
+func (s *swallowing) Produce(_ context.Context, _ txn.Epoch, records []*kgo.Record, done func(*kgo.Record, error)) {
+	s.records += len(records)
+	done(nil, nil)
+}
+
+// bench is a lane without goroutines around it, and a piece of input that can be given to it again and again.
+type bench struct {
+	lane   *lane
+	sink   *swallowing
+	epoch  *epoch
+	slab   []kgo.Record
+	pieces []*kgo.Record
+	value  []byte
+	next   int64
+	tp     offsets.TopicPartition
+}
+
+func newBench(expression string, n int) (*bench, error) {
+	parsed, err := transform.Parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	sink := &swallowing{}
+	l := &lane{
+		sink: sink, target: func(string) string { return "out" }, budget: newBudget(1 << 30), failed: func(error) {},
+		pace: &pace{}, log: slog.New(slog.DiscardHandler), tracker: offsets.NewTracker(),
+	}
+	if !parsed.Identity() {
+		l.chain = parsed.New()
+	}
+	e := newEpoch(1)
+	close(e.gate)
+	return &bench{lane: l, sink: sink, epoch: e, slab: make([]kgo.Record, n), pieces: make([]*kgo.Record, n), value: make([]byte, 100), tp: offsets.TopicPartition{Topic: "in"}}, nil
+}
+
+// piece is one batch of input on its way through the lane.
+func (b *bench) piece() error {
+	now := time.UnixMilli(1_700_000_000_000)
+	for i := range b.slab {
+		b.slab[i] = kgo.Record{Topic: "in", Offset: b.next, Key: b.value[:10], Value: b.value, Timestamp: now}
+		b.pieces[i] = &b.slab[i]
+		b.next++
+	}
+	b.lane.budget.take(1000)
+	return b.lane.handle(context.Background(), work{epoch: b.epoch, tp: b.tp, records: b.pieces, size: 1000})
+}
+
+// TestLaneAllocates: what a piece costs in allocations does not grow with its records, neither without a transform nor
+// with one that changes nothing but the place or the existence of records.
+func TestLaneAllocates(t *testing.T) {
+	for _, expression := range []string{"", "identity", "drop_tombstones", "drop_tombstones | route(elsewhere)"} {
+		var perPiece []float64
+		for _, n := range []int{10, 10_000} {
+			b, err := newBench(expression, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			perPiece = append(perPiece, testing.AllocsPerRun(20, func() {
+				if err := b.piece(); err != nil {
+					t.Fatal(err)
+				}
+			}))
+			if b.sink.records != 21*n {
+				t.Fatalf("%q: %d records came out of %d", expression, b.sink.records, 21*n)
+			}
+			if used := b.lane.budget.used.Load(); used != 0 {
+				t.Fatalf("%q: %d bytes were not given back", expression, used)
+			}
+		}
+		if perPiece[1] > perPiece[0] || perPiece[0] > 10 {
+			t.Errorf("%q: %v allocations for a piece of 10 records, %v for one of 10,000", expression, perPiece[0], perPiece[1])
+		}
+	}
+}
+
+func BenchmarkLane(b *testing.B) {
+	const n = 1000
+	for _, expression := range []string{"", "drop_tombstones"} {
+		name := expression
+		if name == "" {
+			name = "identity"
+		}
+		b.Run(name, func(b *testing.B) {
+			bench, err := newBench(expression, n)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := bench.piece(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
+		})
+	}
+}
