@@ -74,15 +74,12 @@ func measurePart(ctx context.Context, o *options, p part, log io.Writer) error {
 		Variants: b.about, Runs: b.runs,
 	}
 	fmt.Fprintf(log, "%s took %.1f min\n", p.name, found.Seconds/60)
-	if err := inexact(found.Runs, b.all); err != nil {
-		return err // such figures are worth nothing
-	}
 	store, err := figures.Load(o.file)
-	if err != nil {
-		return err
+	if err == nil {
+		store.Put(found)
+		err = store.Save(o.file)
 	}
-	store.Put(found)
-	return store.Save(o.file)
+	return errors.Join(err, inexact(found.Runs, b.all)) // the tables tell of it, too
 }
 
 // inexact is an error if any run of an exactly-once variant duplicated, lost, reordered or altered a record. One without
