@@ -100,6 +100,9 @@ func newPlanner(seed uint64) *planner { return &planner{rng: rand.New(rand.NewPC
 // protocol is the plan's choice of one of the group protocols.
 func (p *planner) protocol(all []string) string { return all[p.rng.IntN(len(all))] }
 
+// passThrough is the plan's choice of whether batches are passed through.
+func (p *planner) passThrough() bool { return p.rng.IntN(2) == 0 }
+
 // next is the next phase. One in four is without faults, so that recovery is seen.
 func (p *planner) next() phase {
 	ph := phase{Number: p.number, At: p.at, Ends: p.at + between(p.rng, 2500*time.Millisecond, 4500*time.Millisecond).Round(time.Millisecond)}
@@ -217,6 +220,7 @@ func TestSoakPlan(t *testing.T) {
 	plan := func(seed uint64) []phase {
 		p := newPlanner(seed)
 		p.protocol([]string{"classic", "consumer"})
+		p.passThrough()
 		var all []phase
 		for range 200 {
 			all = append(all, p.next())

@@ -34,7 +34,7 @@ func TestSoak(t *testing.T) {
 		if protocol == "consumer" {
 			c = kafka.Start(t, kafka.Options{Version: kafka.V44, Properties: shortConsumerSessions})
 		}
-		newSoak(t, c, protocol).run(t, plan, seed)
+		newSoak(t, c, protocol, *raw || plan.passThrough()).run(t, plan, seed)
 	})
 }
 
@@ -59,7 +59,7 @@ type duty struct {
 	do func()
 }
 
-func newSoak(t *testing.T, c *kafka.Cluster, protocol string) *soak {
+func newSoak(t *testing.T, c *kafka.Cluster, protocol string, passThrough bool) *soak {
 	t.Helper()
 	settings := map[string]string{
 		"BRIDGE_GROUP_PROTOCOL":    protocol,
@@ -68,7 +68,12 @@ func newSoak(t *testing.T, c *kafka.Cluster, protocol string) *soak {
 		"BRIDGE_STOP_TIMEOUT":      "5s",
 	}
 	maps.Copy(settings, shortSessions)
-	r, proxy := behindProxy(t, c, plan{in: 4, out: 3, settings: settings})
+	p := plan{in: 4, out: 3, settings: settings}
+	if passThrough {
+		p.out, p.preserve, p.raw = p.in+mostPartitions, true, true
+	}
+	t.Logf("pass-through %v", passThrough)
+	r, proxy := behindProxy(t, c, p)
 	return &soak{
 		r: r, protocol: protocol, cast: newCast(t, r),
 		wire: newTroubled(t, proxy, c.Bootstrap()),

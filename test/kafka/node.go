@@ -235,6 +235,8 @@ func (n *Node) properties() map[string]string {
 		"broker.heartbeat.interval.ms": "500",
 		// 128 MiB by default, of a heap of 768.
 		"log.cleaner.dedupe.buffer.size": "16777216",
+		// The cleaner rests for 15 s by default.
+		"log.cleaner.backoff.ms": "500",
 	}
 	maps.Copy(p, c.options.Properties)
 	if c.options.PerNode != nil {
