@@ -29,6 +29,18 @@
 // Rebalances happen between epochs only: the source calls AllowRebalance when no record is in an open epoch,
 // which is after a barrier and after every poll that brought nothing.
 //
+// # Pass-through
+//
+// A pipeline that changes nothing hands batches on undecoded (raw.go, rawfetch.go, rawanswer.go). The consumer client
+// stays the group member: it has the callbacks, the positions and the leaders, and everything it would fetch is paused.
+// The fetcher asks for it by requests of its own. The source still polls the client: that is how the group's and the
+// metadata's errors come, and a poll that ends, also because it was cut short, blocks rebalances until AllowRebalance.
+// Only then is what was fetched taken and dealt. Truncation is found by the broker, which is told the leader epoch of
+// the last batch with each fetch (KIP-595).
+//
+// Of a partition one batch is in each Produce request. So a partition with three deliveries on their way is not
+// fetched: what waits gathers at the source's broker, and batches that would be too slow one by one become one.
+//
 // # Decisions
 //
 // The record limit of an epoch is 1,000,000 by default. With 100,000 it closes epochs of 100-byte records every 60

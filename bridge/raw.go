@@ -168,7 +168,7 @@ type carrier struct {
 	limit   func(output string) int32
 	codec   *kgo.CompressionCodecType // nil: whatever the input has
 	decoder batch.Decoder
-	encoder func(max int) (*batch.Encoder, error)
+	encoder func(size int) (*batch.Encoder, error)
 	passed  func(reason string, n int)
 
 	perBatch func() int64                                  // see fetcher.perBatch

@@ -133,15 +133,21 @@ func TestReadAnswer(t *testing.T) {
 		{name: "nothing but a cut off one", batches: []batch.Batch{plain(0, 3)}, cut: 70},
 		{name: "a commit marker", batches: []batch.Batch{inTxn(0, 2, 9), marker(t, 2, 9, commit)}, want: []int64{0}, next: 3},
 		{name: "nothing but markers", batches: []batch.Batch{marker(t, 0, 9, commit), marker(t, 1, 8, abort)}, next: 2},
-		{name: "an aborted transaction", aborted: [][2]int64{{9, 0}},
-			batches: []batch.Batch{inTxn(0, 2, 9), plain(2, 1), marker(t, 3, 9, abort), inTxn(4, 1, 9), marker(t, 5, 9, commit)}, want: []int64{2, 4}, next: 6},
-		{name: "two that alternate", aborted: [][2]int64{{9, 0}, {8, 5}, {9, 6}},
+		{
+			name: "an aborted transaction", aborted: [][2]int64{{9, 0}},
+			batches: []batch.Batch{inTxn(0, 2, 9), plain(2, 1), marker(t, 3, 9, abort), inTxn(4, 1, 9), marker(t, 5, 9, commit)}, want: []int64{2, 4}, next: 6,
+		},
+		{
+			name: "two that alternate", aborted: [][2]int64{{9, 0}, {8, 5}, {9, 6}},
 			batches: []batch.Batch{
 				inTxn(0, 1, 9), inTxn(1, 1, 8), marker(t, 2, 9, abort), marker(t, 3, 8, commit), inTxn(4, 1, 9), inTxn(5, 1, 8),
 				marker(t, 7, 9, commit), inTxn(8, 1, 9), marker(t, 9, 9, abort), marker(t, 10, 8, abort), inTxn(11, 1, 8),
-			}, want: []int64{1, 4, 11}, next: 12},
-		{name: "told in any order", aborted: [][2]int64{{9, 3}, {9, 0}},
-			batches: []batch.Batch{inTxn(0, 1, 9), marker(t, 1, 9, abort), inTxn(2, 1, 7), inTxn(3, 1, 9), marker(t, 4, 9, abort), inTxn(5, 1, 9)}, want: []int64{2, 5}, next: 6},
+			}, want: []int64{1, 4, 11}, next: 12,
+		},
+		{
+			name: "told in any order", aborted: [][2]int64{{9, 3}, {9, 0}},
+			batches: []batch.Batch{inTxn(0, 1, 9), marker(t, 1, 9, abort), inTxn(2, 1, 7), inTxn(3, 1, 9), marker(t, 4, 9, abort), inTxn(5, 1, 9)}, want: []int64{2, 5}, next: 6,
+		},
 		{name: "a producer without a transaction", aborted: [][2]int64{{9, 0}}, batches: []batch.Batch{of(plain(0, 1), 9, 0)}, want: []int64{0}, next: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

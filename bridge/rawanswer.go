@@ -109,7 +109,6 @@ func (a aborts) holds(b batch.Batch) bool {
 // abortMarker tells the two markers apart. The key of their one record holds a version and a type, which is 0 for an
 // abort.
 func abortMarker(b batch.Batch) bool {
-
 	r := b[header:]
 	var n int
 	for _, skip := range []int{1, 0, 0, 0} { // length, and one byte of attributes; timestamp; offset; length of the key

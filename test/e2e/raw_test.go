@@ -16,10 +16,7 @@ import (
 
 // passing is a pipeline between two topics whose batches are passed through, and
 // that is judged by comparing the two record by record.
-type passing struct {
-	*pair
-	records int64
-}
+type passing struct{ *pair }
 
 func newPassing(t *testing.T, c *kafka.Cluster, partitions int, in []string, out ...string) *passing {
 	t.Helper()
@@ -235,7 +232,7 @@ func (p *passing) compacted(t *testing.T) {
 	write := func(n int) {
 		var all []*kgo.Record
 		for i := range n {
-			r := p.record(4*i + 2) // with a key of fifty
+			r := p.record(4*i + 2)                                         // with a key of fifty
 			r.Key, r.Timestamp = fmt.Append(nil, "key ", i%97), time.Now() // by which segments end
 			all = append(all, r)
 		}
