@@ -338,7 +338,11 @@ func contents(r *kgo.Record) string {
 // comes in between: the budget is used up by the first look.
 func TestPassThroughHoldsRebalances(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.topics(2, "in", "out")
+		for _, name := range []string{"in", "out"} {
+			if err := w.CreateTopic(name, 2, map[string]string{"max.message.bytes": "8388608"}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		var mu sync.Mutex
 		var said []string // by the first member
 		note := func(what string) {
@@ -363,7 +367,10 @@ func TestPassThroughHoldsRebalances(t *testing.T) {
 			return nil, nil, false
 		})
 		release := w.stuck()
-		w.feedBytes(200, 0)
+		large := w.client(kgo.ProducerBatchMaxBytes(4<<20), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err := large.ProduceSync(t.Context(), &kgo.Record{Topic: "in", Value: make([]byte, 3<<20)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
 		w.until("the budget is used up", func() bool { return a.budget.Load().exhausted() })
 		b := w.start(w.options(passing, longEpochs, instance("b")))
 		w.pass(10 * time.Second)
