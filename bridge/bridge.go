@@ -119,6 +119,7 @@ type Bridge struct {
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64
 	timed         atomic.Bool // it was said that an output gives records new times
+	large         atomic.Bool // a record was larger than an ordinary batch
 	pathTold      atomic.Bool // it was said whether batches are passed through
 }
 

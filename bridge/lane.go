@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/offsets"
@@ -62,17 +63,18 @@ type piece struct {
 // lane transforms and produces a set of partitions, in order, with one chain instance. It belongs to one
 // goroutine, run.
 type lane struct {
-	id     int
-	in     chan work
-	gone   chan struct{} // closed by run at its end: nobody reads in any more
-	passes chan<- pass
-	sink   txn.Participant
-	chain  *transform.Chain // nil = identity
-	pace   *pace            // of the chain
-	target func(input string) string
-	budget *budget
-	failed func(error)
-	idling idling
+	id      int
+	in      chan work
+	gone    chan struct{} // closed by run at its end: nobody reads in any more
+	passes  chan<- pass
+	sink    txn.Participant
+	chain   *transform.Chain // nil = identity
+	pace    *pace            // of the chain
+	target  func(input string) string
+	budget  *budget
+	failed  func(error)
+	enlarge func(output string) bool // see session.enlarge
+	idling  idling
 	// provenance: outputs say in their headers which input they come from.
 	provenance bool
 	early      bool     // pass a barrier before the outputs in front of it are produced: at-most-once
@@ -321,11 +323,15 @@ func (l *lane) produce(ctx context.Context, o outputs) {
 	o.epoch.recordsOut.Add(int64(len(o.records)))
 	o.epoch.bytesOut.Add(bytesOf(o.records))
 	l.sink.Produce(ctx, o.epoch.n, o.records, func(failed *kgo.Record, err error) {
-		if err != nil {
+		switch {
+		case err == nil:
+			o.piece.budget.give(o.piece.size)
+		case errors.Is(err, kerr.MessageTooLarge) && l.enlarge(failed.Topic):
+			l.failed(fmt.Errorf("%w: a record for topic %s needs a larger batch than usual (key %d bytes, value %d bytes): from now on batches may be as large as the topic allows",
+				txn.ErrAborted, failed.Topic, len(failed.Key), len(failed.Value)))
+		default:
 			l.failed(o.piece.failure(failed, err))
-			return // the session ends and its budget with it
-		}
-		o.piece.budget.give(o.piece.size)
+		} // after a failure the session ends, and its budget with it
 	})
 }
 

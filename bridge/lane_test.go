@@ -309,7 +309,8 @@ func TestRecordRefused(t *testing.T) {
 	}
 }
 
-// TestLargeRecords: a topic that takes more than the default gets it.
+// TestLargeRecords: a topic that takes more than the default gets it. The client is made anew for the first such record, and
+// no epoch is thrown away after that.
 func TestLargeRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, topic := range []string{"in", "out"} {
@@ -322,7 +323,16 @@ func TestLargeRecords(t *testing.T) {
 		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		w.caughtUpBy(w.options(func(o *Options) { o.Producing = []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())} }))
+		b := w.start(w.options(func(o *Options) { o.Producing = []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())} }))
+		w.caughtUp("in")
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "in", Value: r.Value[:4_000_000]}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		w.caughtUp("in")
+		if n := b.restarts(); n > 1 {
+			t.Errorf("%d restarts", n)
+		}
+		b.stopped()
 		w.exact("out", "in")
 	})
 }

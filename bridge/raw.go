@@ -125,7 +125,7 @@ const batchOverhead = 200
 
 func (s *session) newCarrier() *carrier {
 	c := &carrier{
-		limit: s.batchLimit, passed: s.metrics.batches, codec: s.opts.Recompress,
+		limit: s.topicLimit, passed: s.metrics.batches, codec: s.opts.Recompress,
 		encoder: func(size int) (*batch.Encoder, error) { return batch.NewEncoder(size, s.opts.Compression) },
 	}
 	c.sink, _ = s.sink.(txn.BatchParticipant)
@@ -247,16 +247,17 @@ func (c *carrier) encode(records []*kgo.Record, output string, limit int) ([]bat
 	if len(records) == 0 {
 		return nil, 0, nil
 	}
-	e := c.encoders[limit]
+	usual := min(limit, ordinaryBatch) // a larger record gets a batch of its own
+	e := c.encoders[usual]
 	if e == nil {
 		var err error
-		if e, err = c.encoder(limit); err != nil {
+		if e, err = c.encoder(usual); err != nil {
 			return nil, 0, err
 		}
 		if c.encoders == nil {
 			c.encoders = map[int]*batch.Encoder{}
 		}
-		c.encoders[limit] = e
+		c.encoders[usual] = e
 	}
 	made := e.Encode(records)
 	var size int64

@@ -322,7 +322,7 @@ func (s *session) build() {
 		l := &lane{
 			id: i, in: make(chan work, laneDepth), gone: make(chan struct{}), passes: s.passes, sink: s.sink,
 			target: func(input string) string { return outputTopic(s.opts.Output, input) },
-			budget: s.budget, failed: s.fail, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
+			budget: s.budget, failed: s.fail, enlarge: s.enlarge, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
 			provenance: s.opts.Provenance,
 			log:        s.log, tracker: offsets.NewTracker(),
 		}

@@ -409,18 +409,32 @@ func TestSeveralInputs(t *testing.T) {
 	})
 }
 
-// TestBatchLimit: the client's limit for a topic is the topic's, within reason.
+// TestBatchLimit: the client's limit for a topic is ordinary, and the topic's once a record needs that.
 func TestBatchLimit(t *testing.T) {
 	t.Parallel()
-	s := &session{}
+	s := &session{Bridge: &Bridge{}}
 	if n := s.batchLimit("any"); n != 1_048_588 {
 		t.Errorf("before anything is known: %d", n)
 	}
 	s.limits.Store(&map[string]int32{"small": 10, "large": 5 << 20, "huge": 1 << 30})
-	for topic, want := range map[string]int32{"small": 1024, "large": 5 << 20, "huge": 64 << 20, "other": 1_048_588} {
-		if n := s.batchLimit(topic); n != want {
-			t.Errorf("topic %s: %d, want %d", topic, n, want)
+	for topic, want := range map[string]int32{"small": 1024, "large": 5 << 20, "huge": 64 << 20, "other": ordinaryBatch} {
+		if n := s.topicLimit(topic); n != want {
+			t.Errorf("topic %s takes %d, want %d", topic, n, want)
 		}
+		if n := s.batchLimit(topic); n != min(want, ordinaryBatch) {
+			t.Errorf("topic %s: %d, want %d", topic, n, min(want, ordinaryBatch))
+		}
+	}
+	if s.enlarge("small") || s.enlarge("other") || !s.enlarge("large") || s.enlarge("large") {
+		t.Error("batches are enlarged for a topic that takes no larger ones, or twice, or not at all")
+	}
+	if n := s.batchLimit("large"); n != 5<<20 {
+		t.Errorf("with large records: %d", n)
+	}
+	lossy := &session{Bridge: &Bridge{opts: Options{Delivery: AtMostOnce}}}
+	lossy.limits.Store(s.limits.Load())
+	if n := lossy.batchLimit("large"); n != 5<<20 {
+		t.Errorf("at-most-once would lose an epoch to the first large record: %d", n)
 	}
 }
 
