@@ -68,6 +68,12 @@ func (a *assignment) remove(tp offsets.TopicPartition) (lane int, ok bool) {
 	return lane, ok
 }
 
+func (a *assignment) size() int {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return len(a.of)
+}
+
 func (a *assignment) partitions() map[string][]int32 {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -165,6 +171,7 @@ func (s *session) onAssigned(_ context.Context, _ *kgo.Client, added map[string]
 	member, generation := s.cl.GroupMetadata()
 	s.board.update(func(st *Status) { st.MemberID, st.Generation = member, generation })
 	s.board.assign(s.assigned.partitions())
+	s.shareFetches()
 	s.enter(StateRunning)
 	if len(added) > 0 {
 		s.log.Info("partitions assigned", "assigned", added)
@@ -228,6 +235,7 @@ func (s *session) release(leaving map[string][]int32) {
 		}
 	}
 	s.board.assign(s.assigned.partitions())
+	s.shareFetches()
 }
 
 // onLost ends the session: the partitions may already be read by another member. The client is closed from

@@ -220,6 +220,47 @@ func TestFetchHoldsWholeBatches(t *testing.T) {
 	}
 }
 
+// TestPartitionsShareAFetch: a full batch of each fits in, and a lone partition has all of it.
+func TestPartitionsShareAFetch(t *testing.T) {
+	t.Parallel()
+	const fetch, whole = 8*mebibyte + fetchSlack, mebibyte + fetchSlack
+	for partitions, want := range map[int]int32{0: 4*mebibyte + fetchSlack, 1: 4*mebibyte + fetchSlack, 4: fetch / 4, 8: whole, 1000: whole} {
+		if got := partitionBytes(fetch, partitions); got != want {
+			t.Errorf("%d partitions: %d bytes each, want %d", partitions, got, want)
+		}
+	}
+	if got := partitionBytes(whole, 1); got != whole {
+		t.Errorf("more than the fetch: %d", got)
+	}
+}
+
+// TestFetchesAreShared among the partitions that the group has given. (kfake)
+func TestFetchesAreShared(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		b := w.start(w.options(func(o *Options) { o.Memory = 512 << 20 }))
+		asked := map[int32]int32{}
+		w.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.KeepControl()
+			for _, topic := range r.(*kmsg.FetchRequest).Topics {
+				for _, p := range topic.Partitions {
+					asked[p.Partition] = p.PartitionMaxBytes
+				}
+			}
+			return nil, nil, false
+		})
+		w.feed("in", 1, 0, 1, 2, 3)
+		w.assigned(b, 4)
+		w.caughtUp("in")
+		w.feed("in", 1, 0, 1, 2, 3)
+		w.caughtUp("in")
+		b.stopped()
+		if want := partitionBytes(fetchBytes(512<<20), 4); asked[0] != want {
+			t.Errorf("%d bytes of a partition are asked for, want %d", asked[0], want)
+		}
+	})
+}
+
 func TestLinger(t *testing.T) {
 	t.Parallel()
 	for interval, want := range map[time.Duration]time.Duration{

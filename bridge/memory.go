@@ -42,11 +42,24 @@ func fetchBytes(memory int64) int32 {
 	return int32(min(max(n, mebibyte), 16*mebibyte)) + fetchSlack //nolint:gosec // bounded
 }
 
+// partitionBytes is a partition's share of a response, when so many are read. Were it all of it, a response would hold one
+// partition, and of one lane: the others would have nothing to do until the next one.
+func partitionBytes(fetch int32, partitions int) int32 {
+	share := fetch / int32(max(partitions, 1)) //nolint:gosec // a cluster has fewer
+	return min(max(share, mebibyte+fetchSlack), fetch, 4*mebibyte+fetchSlack)
+}
+
+// shareFetches shares the next responses among the partitions that are ours now.
+func (s *session) shareFetches() {
+	fetch := fetchBytes(s.opts.Memory)
+	s.cl.UpdateFetchMaxBytes(fetch, partitionBytes(fetch, s.assigned.size()))
+}
+
 func (s *session) fetchLimits() []kgo.Opt {
 	fetch := fetchBytes(s.opts.Memory)
 	return []kgo.Opt{
 		kgo.FetchMaxBytes(fetch),
-		kgo.FetchMaxPartitionBytes(min(fetch, 4*mebibyte+fetchSlack)),
+		kgo.FetchMaxPartitionBytes(partitionBytes(fetch, 1)),                                               // see shareFetches
 		kgo.BrokerMaxReadBytes(max(4*fetch, 100*mebibyte)),                                                 // a single larger record still arrives
 		kgo.MaxDecompressBatchBytes(int(min(max(batchBudget(s.opts.Memory), 64*mebibyte), math.MaxInt32))), // kgo refuses more
 		kgo.MaxConcurrentFetches(8),

@@ -37,7 +37,7 @@ type fetcher struct {
 	recheck time.Duration // after which a closer replica is given up for the leader, which may name another
 	rack    string
 	old     batch.Decoder
-	limits  struct{ minBytes, maxBytes, maxPartitionBytes int32 }
+	limits  struct{ minBytes, maxBytes int32 }
 
 	perBatch atomic.Int64 // nanoseconds that the output takes for a batch of a partition; a moving average
 
@@ -110,7 +110,6 @@ func newFetcher(cl *kgo.Client, topicID func(string) [16]byte, wake func(), log 
 	f.rack, _ = cl.OptValue(kgo.Rack).(string)
 	f.limits.minBytes, _ = cl.OptValue(kgo.FetchMinBytes).(int32)
 	f.limits.maxBytes, _ = cl.OptValue(kgo.FetchMaxBytes).(int32)
-	f.limits.maxPartitionBytes, _ = cl.OptValue(kgo.FetchMaxPartitionBytes).(int32)
 	f.old.Decompressor, _ = cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 	f.stopped, f.stop = context.WithCancel(context.Background())
 	return f
@@ -265,6 +264,7 @@ func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
 	later := func(at time.Time) { soonest = min(soonest, max(at.Sub(now), time.Millisecond)) }
 	var all []*fetchRequest
 	byNode := map[int32]*fetchRequest{}
+	share := partitionBytes(f.limits.maxBytes, len(f.order))
 	f.turn++
 	for i := range f.order {
 		l := f.order[(i+f.turn)%len(f.order)]
@@ -304,7 +304,7 @@ func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
 			byNode[at.node] = r
 			all = append(all, r)
 		}
-		r.add(l, at.epoch, f.topicID(l.tp.Topic), f.limits.maxPartitionBytes)
+		r.add(l, at.epoch, f.topicID(l.tp.Topic), share)
 	}
 	for _, r := range all {
 		r.broker.asked = true

@@ -140,11 +140,11 @@ func tuneCollector(environ map[string]string, memory int64) {
 
 // collectorLimit is the memory of Go's runtime from which on it collects more often than the growth of the heap asks for.
 // The runtime does not count the pages of the binary itself, and overshoots while it collects: a tenth and outsideGo are
-// left for that. Three eighths of a large limit, and the whole of one below collectLate, are enough: the live heap,
+// left for that. Half of a large limit, and the whole of one below collectLate, are enough: the live heap,
 // which the shares in bridge/memory.go bound, is far below it, and a larger heap only misses the processor's cache.
 func collectorLimit(memory int64) int64 {
 	const outsideGo, collectLate, least = 20 << 20, 192 << 20, 16 << 20
-	return max(min((memory-outsideGo)/10*9, max(collectLate, memory/8*3)), least)
+	return max(min((memory-outsideGo)/10*9, max(collectLate, memory/2)), least)
 }
 
 func compression(name string) kgo.CompressionCodec {
