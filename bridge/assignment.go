@@ -235,7 +235,6 @@ func (s *session) release(leaving map[string][]int32) {
 		}
 	}
 	s.board.assign(s.assigned.partitions())
-	s.shareFetches()
 }
 
 // onLost ends the session: the partitions may already be read by another member. The client is closed from
