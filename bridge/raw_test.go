@@ -468,3 +468,29 @@ func (w *world) fetcher(wake func()) *fetcher {
 	})
 	return f
 }
+
+// TestPassThroughMembersComeAndGo: what a member has given up it neither reads nor deals any more. (kfake, which lets no
+// static member of a KIP-848 group leave)
+func TestPassThroughMembersComeAndGo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(4, "in", "out")
+		stop := w.feeding("in", 10*time.Millisecond, 0, 1, 2, 3)
+		a := w.start(w.options(passing))
+		w.assigned(a, 4)
+		for range 3 {
+			b := w.start(w.options(passing, instance("b")))
+			w.assigned(b, 2)
+			w.pass(500 * time.Millisecond)
+			b.stopped()
+			w.assigned(a, 4)
+			w.pass(200 * time.Millisecond)
+		}
+		stop()
+		w.caughtUp("in")
+		a.stopped()
+		w.exact("out", "in")
+		if n := abortedEpochs(a); n > 0 {
+			t.Errorf("%d epochs were thrown away", n)
+		}
+	})
+}

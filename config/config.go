@@ -80,7 +80,7 @@ type Bridge struct {
 	Lanes       int    `env:"LANES" section:"Resources" default:"number of usable CPUs" doc:"Goroutines that transform; the partitions are spread over them."`
 	Compression string `env:"COMPRESSION" envDefault:"lz4" oneof:"none|gzip|snappy|lz4|zstd" doc:"Compression of what is written. When unset, batches that are passed through keep theirs ('BRIDGE_PASS_THROUGH')."`
 	// MemoryLimit is 0 if it is to be derived when running.
-	MemoryLimit Bytes `env:"MEMORY_LIMIT" default:"90 % of the cgroup's limit, else 512MiB" example:"1GiB" doc:"Budget for records from being read until their output is acknowledged. Reading pauses when it is used up."`
+	MemoryLimit Bytes `env:"MEMORY_LIMIT" default:"90 % of the cgroup's limit, else 512MiB" example:"1GiB" doc:"Memory of the process. What is read and not yet acknowledged, fetches and buffers have shares of it, and the garbage collector keeps to it; reading pauses when the share of records is used up. A record may take a sixteenth of it, or 8 MiB if that is more."`
 
 	RestartMaxDelay time.Duration `env:"RESTART_MAX_DELAY" envDefault:"30s" section:"Failures" doc:"The delay between restarts after a failure doubles up to this."`
 	RestartLimit    int           `env:"RESTART_LIMIT" envDefault:"20" doc:"Restarts in a row without a commit, after which the process ends with status 1. Unreachable brokers do not count."`
