@@ -240,7 +240,7 @@ func TestBarrierBehindOutputs(t *testing.T) {
 		sink, passes := &order{}, make(chan pass, 1)
 		l := &lane{
 			passes: passes, tracker: offsets.NewTracker(), sink: sink, early: early, idling: ignored(),
-			target: func(in string) string { return in }, budget: newBudget(1 << 20),
+			convert: converter{target: func(in string) string { return in }}, budget: newBudget(1 << 20),
 		}
 		e := newEpoch(1)
 		if err := l.handle(t.Context(), work{epoch: e, tp: offsets.TopicPartition{Topic: "in"}, records: []*kgo.Record{{}}}); err != nil {

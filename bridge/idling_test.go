@@ -49,8 +49,8 @@ func TestStalledAndHeld(t *testing.T) {
 		passes := make(chan pass, 4)
 		l := &lane{
 			in: make(chan work, laneDepth), gone: make(chan struct{}), passes: passes, tracker: offsets.NewTracker(), sink: &order{},
-			idling: idling{stalled: func(d time.Duration) { stalled += d }, held: func(d time.Duration) { held += d }},
-			target: func(in string) string { return in }, budget: newBudget(1 << 20),
+			idling:  idling{stalled: func(d time.Duration) { stalled += d }, held: func(d time.Duration) { held += d }},
+			convert: converter{target: func(in string) string { return in }}, budget: newBudget(1 << 20),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

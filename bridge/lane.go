@@ -7,13 +7,11 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/offsets"
-	"github.com/eosbridge/eosbridge/transform"
 	"github.com/eosbridge/eosbridge/txn"
 )
 
@@ -68,9 +66,8 @@ type lane struct {
 	gone    chan struct{} // closed by run at its end: nobody reads in any more
 	passes  chan<- pass
 	sink    txn.Participant
-	chain   *transform.Chain // nil = identity
-	pace    *pace            // of the chain
-	target  func(input string) string
+	convert converter
+	pace    *pace // of the chain; nil = identity
 	budget  *budget
 	failed  func(error)
 	enlarge func(output string) bool // see session.enlarge
@@ -85,8 +82,6 @@ type lane struct {
 	tracker *offsets.Tracker
 	pending []outputs
 	waited  standstill // at the last barrier, until it is known whether input was behind it
-	scratch []transform.Record
-	input   transform.Record // of the transforms: they do not keep it, so there is one for all records
 }
 
 // run ends with ctx or with the last work; the session waits for it.
@@ -192,7 +187,11 @@ func (l *lane) take(ctx context.Context, w work) error {
 	last := w.records[len(w.records)-1]
 	position := offsets.Position{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
 	p := &piece{tp: w.tp, size: w.size, budget: l.budget}
-	records, err := l.transform(ctx, w, p)
+	began := time.Now()
+	records, source, done, err := l.convert.batch(ctx, w.tp, w.records)
+	if l.pace != nil {
+		l.pace.took(done, time.Since(began))
+	}
 	if err != nil {
 		return err
 	}
@@ -204,11 +203,11 @@ func (l *lane) take(ctx context.Context, w work) error {
 		return nil
 	}
 	if l.provenance {
-		added := stamp(records, p.source, w)
+		added := stamp(records, source, w)
 		l.budget.take(added)
 		p.size += added
 	}
-	p.records = records
+	p.records, p.source = records, source
 	l.hand(ctx, outputs{epoch: w.epoch, records: records, piece: p})
 	return nil
 }
@@ -221,98 +220,6 @@ func (l *lane) hand(ctx context.Context, o outputs) {
 		return
 	}
 	l.produce(ctx, o)
-}
-
-// transform turns the input of a piece into outputs, in place where it can: an output takes over the record
-// that was fetched, so the common case allocates nothing per record. It ends with ctx, between two records.
-func (l *lane) transform(ctx context.Context, w work, p *piece) ([]*kgo.Record, error) {
-	done, began := 0, time.Now()
-	if l.chain != nil {
-		defer func() { l.pace.took(done, time.Since(began)) }()
-	}
-	target := l.target(w.tp.Topic)
-	p.source = make([]int64, 0, len(w.records))
-	out := w.records[:0]
-	var grown []*kgo.Record // set as soon as outputs outnumber the inputs read so far
-	for i, r := range w.records {
-		if r.Attrs.IsControl() {
-			continue
-		}
-		offset := r.Offset
-		if l.chain == nil {
-			r.Topic, r.Partition = target, w.tp.Partition
-			out, p.source = append(out, r), append(p.source, offset)
-			continue
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		done++
-		l.input = transform.Record{
-			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
-			Key: r.Key, Value: r.Value, Headers: asTransform(r.Headers), Timestamp: r.Timestamp,
-		}
-		var err error
-		l.scratch, err = l.chain.Apply(&l.input, l.scratch[:0])
-		if err != nil {
-			return nil, l.broken(w.tp, offset, err)
-		}
-		for k := range l.scratch {
-			to := r
-			if k > 0 {
-				to = &kgo.Record{}
-			}
-			fill(to, &l.scratch[k], target, w.tp.Partition)
-			if grown == nil && len(out) > i {
-				grown = append(make([]*kgo.Record, 0, 2*len(w.records)), out...)
-			}
-			if grown != nil {
-				grown = append(grown, to)
-			} else {
-				out = append(out, to)
-			}
-			p.source = append(p.source, offset)
-		}
-	}
-	clear(l.scratch)
-	l.input = transform.Record{} // which would keep the batch in memory that its bytes lie in
-	if grown != nil {
-		return grown, nil
-	}
-	return out, nil
-}
-
-func fill(to *kgo.Record, from *transform.Record, target string, partition int32) {
-	if from.Target != "" {
-		target = from.Target
-	}
-	to.Topic, to.Partition = target, partition
-	to.Key, to.Value, to.Headers, to.Timestamp = from.Key, from.Value, fromTransform(from.Headers), from.Timestamp
-}
-
-// Headers pass between kgo and transform without a copy: the two types have the same fields in the same
-// order, which the two conversions below prove to the compiler.
-var (
-	_ = transform.Header(kgo.RecordHeader{})
-	_ = kgo.RecordHeader(transform.Header{})
-)
-
-func asTransform(h []kgo.RecordHeader) []transform.Header {
-	return unsafe.Slice((*transform.Header)(unsafe.SliceData(h)), len(h))
-}
-
-func fromTransform(h []transform.Header) []kgo.RecordHeader {
-	return unsafe.Slice((*kgo.RecordHeader)(unsafe.SliceData(h)), len(h))
-}
-
-// broken is the end of a record that a transform cannot handle: it would fail again after each restart.
-func (l *lane) broken(tp offsets.TopicPartition, offset int64, err error) error {
-	var panicked *transform.PanicError
-	if errors.As(err, &panicked) {
-		l.log.Error("transform panicked", "lane", l.id, "topic", tp.Topic, "partition", tp.Partition, "offset", offset,
-			"err", err, "stack", string(panicked.Stack))
-	}
-	return txn.Fatalf(txn.StatusFailure, "transform topic %s partition %d offset %d: %w", tp.Topic, tp.Partition, offset, err)
 }
 
 func (l *lane) produce(ctx context.Context, o outputs) {

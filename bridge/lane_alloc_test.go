@@ -43,11 +43,11 @@ func newBench(expression string, n int) (*bench, error) {
 	}
 	sink := &swallowing{}
 	l := &lane{
-		sink: sink, target: func(string) string { return "out" }, budget: newBudget(1 << 30), failed: func(error) {},
-		pace: &pace{}, log: slog.New(slog.DiscardHandler), tracker: offsets.NewTracker(),
+		sink: sink, convert: converter{target: func(string) string { return "out" }}, budget: newBudget(1 << 30), failed: func(error) {},
+		log: slog.New(slog.DiscardHandler), tracker: offsets.NewTracker(),
 	}
 	if !parsed.Identity() {
-		l.chain = parsed.New()
+		l.convert.chain, l.pace = parsed.New(), &pace{}
 	}
 	e := newEpoch(1)
 	close(e.gate)

@@ -292,7 +292,7 @@ type parcel struct {
 // carry is take for a delivery.
 func (l *lane) carry(ctx context.Context, w work) error {
 	d := w.raw
-	out := &parcel{life: d.life, output: l.target(w.tp.Topic), partition: w.tp.Partition, first: d.from, last: d.after.Offset - 1}
+	out := &parcel{life: d.life, output: l.convert.target(w.tp.Topic), partition: w.tp.Partition, first: d.from, last: d.after.Offset - 1}
 	var added int64
 	var err error
 	if out.batches, added, err = l.carrier.repack(d, out.output); err != nil {

@@ -321,13 +321,13 @@ func (s *session) build() {
 	for i := range n {
 		l := &lane{
 			id: i, in: make(chan work, laneDepth), gone: make(chan struct{}), passes: s.passes, sink: s.sink,
-			target: func(input string) string { return outputTopic(s.opts.Output, input) },
-			budget: s.budget, failed: s.fail, enlarge: s.enlarge, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
+			convert: converter{lane: i, target: func(input string) string { return outputTopic(s.opts.Output, input) }, log: s.log},
+			budget:  s.budget, failed: s.fail, enlarge: s.enlarge, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
 			provenance: s.opts.Provenance,
 			log:        s.log, tracker: offsets.NewTracker(),
 		}
 		if !s.opts.Chain.Identity() {
-			l.chain, l.pace = s.opts.Chain.New(), &s.pace
+			l.convert.chain, l.pace = s.opts.Chain.New(), &s.pace
 		}
 		if s.raw {
 			l.carrier = s.newCarrier()

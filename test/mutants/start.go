@@ -25,7 +25,7 @@ func startRules() []Mutant {
 		},
 		{
 			Name: "control-records-go-on", Rule: 13, Why: "transaction markers are bridged",
-			Edits:   []Edit{{"bridge/lane.go", "\t\tif r.Attrs.IsControl() {\n\t\t\tcontinue\n\t\t}\n", ""}},
+			Edits:   []Edit{{"bridge/converter.go", "\t\tif r.Attrs.IsControl() {\n\t\t\tcontinue\n\t\t}\n", ""}},
 			Package: "./bridge", Tests: []string{"TestTransactionalSource"},
 		},
 		{
