@@ -156,11 +156,20 @@ bench: build ## the benchmark, in parts (BENCHFLAGS='main feed', -help); writes 
 
 .PHONY: peers
 peers: ## Kafka Streams, Flink and librdkafka for make bench, into .cache/peers (PEERS='streams flink rdkafka')
+	$(call debian,librdkafka-dev)
 	test/bench/peers/build.sh .cache/peers $(PEERS)
 
 .PHONY: bench-audit
 bench-audit: build ## speed and memory of the audit of 10 million records, on real Kafka
 	$(GO) run ./test/audit $(AUDITFLAGS)
+
+# Installs Debian packages that are missing; without root and apt it names them.
+define debian
+@missing=$$(for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+if [ -z "$$missing" ]; then :; \
+elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "not installed, and needed for some of this:" $$missing; \
+else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; fi
+endef
 
 ##@ Set-up (happens by itself at first use)
 
@@ -171,10 +180,7 @@ setup: ## fetch modules and Kafka's jars, build the linter: all at once
 .PHONY: setup-debian setup-modules setup-kafka setup-lint
 # Tools of tests only: network namespaces, mounts, a second client. Nothing happens where all are there, or without root and apt.
 setup-debian:
-	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
-	if [ -z "$$missing" ]; then :; \
-	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "not installed, for some of the tests:" $$missing; \
-	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; fi
+	$(call debian,$(DEBIAN_PACKAGES))
 setup-modules:
 	$(GO) mod download
 setup-kafka:
