@@ -10,7 +10,8 @@
 //
 //   - source (source.go) polls, deals the records of each partition to its lane, and puts barriers in-band;
 //   - each lane (lane.go) transforms and produces its partitions in order; at a closed gate it transforms on and
-//     holds its outputs;
+//     holds its outputs; with a piece of work that takes long it is lent hands (crew.go), which have ended before it
+//     goes on;
 //   - the coordinator (coordinator.go) aligns, flushes, queues for the commit and opens the next gate;
 //   - the committer (coordinator.go, commit) commits one epoch after the other;
 //   - watch (watch.go) looks after open transactions, dangling ids, lag and the end of the input;
@@ -40,6 +41,18 @@
 //
 // Of a partition one batch is in each Produce request. So a partition with three deliveries on their way is not
 // fetched: what waits gathers at the source's broker, and batches that would be too slow one by one become one.
+//
+// # One partition on several processors
+//
+// A partition belongs to one lane, which measures what its records cost. A piece of work that takes long is cut into
+// parts, which the lane and the hands of the crew convert side by side; the lane joins the outputs in the order of the
+// inputs. Only conversion is done side by side: the lane takes the next work when the whole piece is converted. So a
+// barrier, the positions, the order of the outputs, the first record that fails and what memory holds are the same as
+// if the lane had been alone, and no other file knows of the crew. How much is dealt at a time (pace.go) is reckoned
+// without it, for the hands may be with another lane by then.
+//
+// Records that cost less than 2 µs are never shared, and while all lanes have such work nobody has hands to lend. Of a
+// chain that takes 0.2 s for a record one is dealt at a time, with the default epoch timeout, and one cannot be shared.
 //
 // # Decisions
 //

@@ -58,8 +58,8 @@ type piece struct {
 	source  []int64       // offset of the input of each output
 }
 
-// lane transforms and produces a set of partitions, in order, with one chain instance. It belongs to one
-// goroutine, run.
+// lane transforms and produces a set of partitions, in order, with one chain instance and those of the crew. It belongs
+// to one goroutine, run.
 type lane struct {
 	id      int
 	in      chan work
@@ -67,7 +67,9 @@ type lane struct {
 	passes  chan<- pass
 	sink    txn.Participant
 	convert converter
-	pace    *pace // of the chain; nil = identity
+	crew    *crew         // helps with pieces that take long; nil = nobody does
+	each    time.Duration // what the chain needs for a record of this lane, about
+	pace    *pace         // of the chain; nil = identity
 	budget  *budget
 	failed  func(error)
 	enlarge func(output string) bool // see session.enlarge
@@ -187,11 +189,7 @@ func (l *lane) take(ctx context.Context, w work) error {
 	last := w.records[len(w.records)-1]
 	position := offsets.Position{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
 	p := &piece{tp: w.tp, size: w.size, budget: l.budget}
-	began := time.Now()
-	records, source, done, err := l.convert.batch(ctx, w.tp, w.records)
-	if l.pace != nil {
-		l.pace.took(done, time.Since(began))
-	}
+	records, source, err := l.turn(ctx, w.tp, w.records)
 	if err != nil {
 		return err
 	}

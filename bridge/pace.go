@@ -21,7 +21,8 @@ const pollUnknown = 200
 // epoch.
 const paceSample = 50 * time.Millisecond
 
-// took notes that n records of one piece took d. It goes up at once and comes down in steps.
+// took notes that n records of one piece took d, all converters of the piece together: the crew's hands may be with
+// another lane when what is dealt now gets its turn. It goes up at once and comes down in steps.
 func (p *pace) took(n int, d time.Duration) {
 	if n > 0 {
 		p.unknown.Store(false)

@@ -318,16 +318,20 @@ func (s *session) build() {
 	s.passes = make(chan pass, 2*n)
 	s.barriers = make(chan *epoch, 1)
 	s.commits = make(chan *epoch, 1)
+	var hands *crew
+	if !s.opts.Chain.Identity() {
+		hands = newCrew(n, func() converter { return s.converter(0) })
+	}
 	for i := range n {
 		l := &lane{
 			id: i, in: make(chan work, laneDepth), gone: make(chan struct{}), passes: s.passes, sink: s.sink,
-			convert: converter{lane: i, target: func(input string) string { return outputTopic(s.opts.Output, input) }, log: s.log},
+			convert: s.converter(i),
 			budget:  s.budget, failed: s.fail, enlarge: s.enlarge, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
 			provenance: s.opts.Provenance,
 			log:        s.log, tracker: offsets.NewTracker(),
 		}
-		if !s.opts.Chain.Identity() {
-			l.convert.chain, l.pace = s.opts.Chain.New(), &s.pace
+		if hands != nil {
+			l.crew, l.pace = hands, &s.pace
 		}
 		if s.raw {
 			l.carrier = s.newCarrier()
@@ -335,6 +339,15 @@ func (s *session) build() {
 		s.lanes = append(s.lanes, l)
 	}
 	s.assigned.lanes = n
+}
+
+// converter is one for a lane, with a chain instance of its own.
+func (s *session) converter(lane int) converter {
+	c := converter{lane: lane, target: func(input string) string { return outputTopic(s.opts.Output, input) }, log: s.log}
+	if !s.opts.Chain.Identity() {
+		c.chain = s.opts.Chain.New()
+	}
+	return c
 }
 
 // close ends the session's clients. A failure decides what the next session must learn from the broker.

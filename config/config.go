@@ -77,7 +77,7 @@ type Bridge struct {
 	StopTimeout      time.Duration `env:"STOP_TIMEOUT" envDefault:"20s" doc:"Time for the last commit after SIGTERM or SIGINT; then the open epochs are aborted, and repeated by whoever comes next. A second signal aborts at once."`
 	LeaveOnStop      bool          `env:"LEAVE_ON_STOP" envDefault:"true" doc:"Leaves the group at a clean stop, so that the other members take over at once. 'false' keeps the partitions for a restart within the session timeout."`
 
-	Lanes       int    `env:"LANES" section:"Resources" default:"number of usable CPUs" doc:"Goroutines that transform; the partitions are spread over them."`
+	Lanes       int    `env:"LANES" section:"Resources" default:"number of usable CPUs" doc:"Goroutines that transform; the partitions are spread over them. With transforms that take long those that have little to do help the others, so that one busy partition has them all."`
 	Compression string `env:"COMPRESSION" envDefault:"lz4" oneof:"none|gzip|snappy|lz4|zstd" doc:"Compression of what is written. When unset, batches that are passed through keep theirs ('BRIDGE_PASS_THROUGH')."`
 	// MemoryLimit is 0 if it is to be derived when running.
 	MemoryLimit Bytes `env:"MEMORY_LIMIT" default:"90 % of the cgroup's limit, else 512MiB" example:"1GiB" doc:"Memory of the process. What is read and not yet acknowledged, fetches and buffers have shares of it, and the garbage collector keeps to it; reading pauses when the share of records is used up. A record may take a sixteenth of it, or 8 MiB if that is more."`

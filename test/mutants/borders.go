@@ -29,6 +29,31 @@ func borderRules() []Mutant {
 			Package: "./bridge", Tests: []string{"TestLanes", "TestOrderAcrossEpochs", "TestCopy"},
 		},
 		{
+			Name: "parts-joined-backwards", Rule: 1, Why: "the parts of a piece that several converters share are not joined in their order",
+			Edits:   []Edit{{"bridge/crew.go", `p, from, to := &parts[i],`, `p, from, to := &parts[len(parts)-1-i],`}},
+			Package: "./bridge", Tests: []string{"TestSharedAsAlone", "TestOneHotPartition"},
+		},
+		{
+			Name: "parts-joined-over-others", Rule: 1, Why: "what one part grows to is written over the outputs of the next",
+			Edits:   []Edit{{"bridge/crew.go", `if inPlace && len(outputs)`, `if inPlace && false && len(outputs)`}},
+			Package: "./bridge", Tests: []string{"TestSharedAsAlone"},
+		},
+		{
+			Name: "parts-not-awaited", Rule: 1, Why: "a lane goes on while hands are still at its records",
+			Edits:   []Edit{{"bridge/crew.go", "\tworking.Wait()\n", ""}},
+			Package: "./bridge", Tests: []string{"TestSharedAsAlone", "TestOneHotPartition"},
+		},
+		{
+			Name: "parts-late-error", Rule: 1, Why: "of several records that fail the last one is reported",
+			Edits:   []Edit{{"bridge/crew.go", `if err == nil {`, `if parts[i].err != nil {`}},
+			Package: "./bridge", Tests: []string{"TestSharedAsAlone", "TestFirstErrorOfAPiece"},
+		},
+		{
+			Name: "parts-given-up", Rule: 1, Why: "a record before the one that failed is left unconverted, and its error unknown",
+			Edits:   []Edit{{"bridge/crew.go", "i := int(next.Add(1)) - 1\n\t\t\tif i >= len(parts) {", "i := len(parts) - int(next.Add(1))\n\t\t\tif i < 0 {"}},
+			Package: "./bridge", Tests: []string{"TestSharedAsAlone", "TestFirstErrorOfAPiece"},
+		},
+		{
 			Name: "epoch-for-ever", Rule: 12, Why: "an epoch has no deadline",
 			Edits:   []Edit{{"bridge/coordinator.go", "return context.WithDeadlineCause(s.ctx, e.triggered.Add(s.opts.EpochTimeout),", "return context.WithDeadlineCause(s.ctx, e.triggered.Add(24*time.Hour),"}},
 			Package: "./bridge", Tests: []string{"TestEpochDeadline"},
