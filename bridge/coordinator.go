@@ -202,6 +202,7 @@ func (s *session) queue(ctx context.Context, e *epoch) error {
 func (s *session) commit() error {
 	idle := time.NewTicker(settleAfter / 2)
 	defer idle.Stop()
+	var carried time.Time // the last time that an epoch was
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -209,6 +210,9 @@ func (s *session) commit() error {
 		case <-idle.C:
 			if err := s.settle(settleAfter); err != nil {
 				return err
+			}
+			if time.Since(carried) > 2*settleAfter { // nothing is left: an idle process has no clock that ticks for it
+				idle.Stop()
 			}
 		case e, ok := <-s.commits:
 			if !ok {
@@ -224,6 +228,12 @@ func (s *session) commit() error {
 			}
 			if err := s.commitEpoch(e); err != nil {
 				return err
+			}
+			if s.carried.Load() == int64(e.n) {
+				if time.Since(carried) > settleAfter { // it may have stopped
+					idle.Reset(settleAfter / 2)
+				}
+				carried = time.Now()
 			}
 		}
 	}

@@ -241,20 +241,16 @@ func (f *fetcher) run(ctx context.Context) error {
 	}
 }
 
-// fetchRequest is a request to one broker, and whose partitions it names.
-type fetchRequest struct {
-	node   int32
-	broker *fetchBroker
-	*kmsg.FetchRequest
-	topics map[[16]byte]string
-	lives  map[offsets.TopicPartition]*life
-}
-
 // leaderless is how long a partition whose leader is not known is left alone, and the shortest time after a failure.
 const leaderless = 100 * time.Millisecond
 
 // pauseAfter grows from 100 ms to about a second.
 func pauseAfter(fails int) time.Duration { return leaderless * time.Duration(min(max(fails, 1), 10)) }
+
+// waitBeside is how long a broker holds a request for the partitions that have nothing, when another one of its partitions
+// is left out because its output is busy: that one may be asked for as soon as its output is through, and could not while
+// the broker holds a request.
+const waitBeside = 20 * time.Millisecond
 
 // requests makes one request for each broker that may be asked now, and tells when to look again.
 func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
@@ -263,28 +259,29 @@ func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
 	soonest := time.Hour
 	later := func(at time.Time) { soonest = min(soonest, max(at.Sub(now), time.Millisecond)) }
 	var all []*fetchRequest
-	byNode := map[int32]*fetchRequest{}
+	byNode, leftOut := map[int32]*fetchRequest{}, map[int32]bool{}
 	share := partitionBytes(f.limits.maxBytes, len(f.order))
 	f.turn++
 	for i := range f.order {
 		l := f.order[(i+f.turn)%len(f.order)]
-		if l.busy || l.out >= deliveriesOut {
+		if l.out >= deliveriesOut {
+			leftOut[f.placeOf(l, now).node] = true
+			continue
+		}
+		if l.busy {
 			continue
 		}
 		if l.again.After(now) {
 			later(l.again)
 			continue
 		}
-		at := f.leaderOf(l)
+		at := f.placeOf(l, now)
 		if at.node < 0 {
 			l.fails++
 			l.again = now.Add(pauseAfter(l.fails))
 			later(l.again)
 			f.cl.ForceMetadataRefresh()
 			continue
-		}
-		if l.replica >= 0 && now.Before(l.until) {
-			at.node = l.replica
 		}
 		b := f.brokers[at.node]
 		if b == nil {
@@ -308,8 +305,20 @@ func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
 	}
 	for _, r := range all {
 		r.broker.asked = true
+		if leftOut[r.node] {
+			r.MaxWaitMillis = min(r.MaxWaitMillis, int32(waitBeside.Milliseconds()))
+		}
 	}
 	return all, soonest
+}
+
+// placeOf is where a partition is read: at its leader, or at a closer replica. The node is -1 without a leader.
+func (f *fetcher) placeOf(l *life, now time.Time) broker {
+	at := f.leaderOf(l)
+	if at.node >= 0 && l.replica >= 0 && now.Before(l.until) {
+		at.node = l.replica
+	}
+	return at
 }
 
 // leaderOf answers the leader by the newer of the client's metadata and what an answer has told.
@@ -322,32 +331,6 @@ func (f *fetcher) leaderOf(l *life) broker {
 		return l.leader
 	}
 	return broker{node, epoch}
-}
-
-func (f *fetcher) newRequest(node int32, b *fetchBroker) *fetchRequest {
-	r := &fetchRequest{
-		node: node, broker: b, FetchRequest: kmsg.NewPtrFetchRequest(),
-		topics: map[[16]byte]string{}, lives: map[offsets.TopicPartition]*life{},
-	}
-	r.MaxWaitMillis, r.MinBytes, r.MaxBytes = int32(f.wait.Milliseconds()), f.limits.minBytes, f.limits.maxBytes //nolint:gosec // below an hour
-	r.IsolationLevel, r.Rack = 1, f.rack                                                                         // read_committed
-	return r
-}
-
-func (r *fetchRequest) add(l *life, leaderEpoch int32, id [16]byte, maxBytes int32) {
-	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.CurrentLeaderEpoch, p.PartitionMaxBytes = l.tp.Partition, leaderEpoch, maxBytes
-	p.FetchOffset, p.LastFetchedEpoch, p.LogStartOffset = l.next.Offset, l.next.LeaderEpoch, -1
-	i := slices.IndexFunc(r.Topics, func(t kmsg.FetchRequestTopic) bool { return t.Topic == l.tp.Topic })
-	if i < 0 {
-		t := kmsg.NewFetchRequestTopic()
-		t.Topic, t.TopicID = l.tp.Topic, id
-		i, r.Topics = len(r.Topics), append(r.Topics, t)
-		r.topics[id] = l.tp.Topic
-	}
-	r.Topics[i].Partitions = append(r.Topics[i].Partitions, p)
-	r.lives[l.tp] = l
-	l.busy = true
 }
 
 // ask sends a request and keeps what is in its answer for the source.
@@ -380,24 +363,6 @@ func (f *fetcher) ask(ctx context.Context, r *fetchRequest) {
 		f.wake()
 	}
 	f.look()
-}
-
-// partitions are those of an answer that were asked for, each once.
-func (r *fetchRequest) partitions(answer *kmsg.FetchResponse) map[*life]*kmsg.FetchResponseTopicPartition {
-	all := make(map[*life]*kmsg.FetchResponseTopicPartition, len(r.lives))
-	for i := range answer.Topics {
-		t := &answer.Topics[i]
-		topic := t.Topic
-		if answer.Version >= 13 {
-			topic = r.topics[t.TopicID]
-		}
-		for k := range t.Partitions {
-			if l := r.lives[offsets.TopicPartition{Topic: topic, Partition: t.Partitions[k].Partition}]; l != nil {
-				all[l] = &t.Partitions[k]
-			}
-		}
-	}
-	return all
 }
 
 // unanswered notes that a broker did not answer, or not as it should. Like the client it is asked again, and the

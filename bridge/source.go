@@ -19,8 +19,12 @@ import (
 // epoch are looked at often.
 const pollRecords = 10_000
 
-// idlePoll is how long a poll without anything to close may wait.
+// idlePoll is how long a wait for something else than the clock may take.
 const idlePoll = time.Second
+
+// quietPoll is how long a poll may wait while no epoch is open. What has to be looked at meanwhile wakes it: a stop, the
+// group, a failure. It ends at times all the same, to show that the loop turns.
+const quietPoll = 4 * time.Second
 
 // source polls, deals each partition's records to its lane, and puts barriers in-band. It alone calls
 // AllowRebalance, and only when no record is in an open epoch: the barrier is the one point at which the group
@@ -119,7 +123,7 @@ func (s *source) due(stopping bool) (reason string, hard bool) {
 // untilDue is how long a poll may take.
 func (s *source) untilDue() time.Duration {
 	if s.epoch.opened.IsZero() {
-		return idlePoll
+		return min(quietPoll, s.opts.EpochTimeout/4)
 	}
 	d := s.dueIn()
 	if d <= 0 { // due already: the opening of the gate wakes us

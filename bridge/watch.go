@@ -17,7 +17,8 @@ import (
 // watch looks after what no record drives: the age of open transactions, dangling ids of others, lag, topics
 // that are made anew, and the end of a run --until-end. Nothing waits for it, and it ends with ctx.
 func (s *session) watch(ctx context.Context) {
-	age := time.NewTicker(200 * time.Millisecond)
+	every := ageSoon
+	age := time.NewTicker(every)
 	defer age.Stop()
 	slow := time.NewTicker(10 * time.Second)
 	defer slow.Stop()
@@ -37,12 +38,33 @@ func (s *session) watch(ctx context.Context) {
 			if s.sweepDue(&swept) {
 				s.sweep(ctx)
 			}
+			if pause := s.agePause(swept); pause != every {
+				every = pause
+				age.Reset(every)
+			}
 		case <-end:
 			s.watchEnd(ctx)
 		case <-slow.C:
 			s.watchTopics(ctx)
 		}
 	}
+}
+
+// The time between two looks at ages. Nothing ages while nothing is open, and then the longer one only has to notice in
+// time that this has changed: see agePause.
+const (
+	ageSoon  = 200 * time.Millisecond
+	ageLater = 2 * time.Second
+)
+
+// agePause is the time until the next look. What is noticed late by it is well within what watchAge leaves of the epoch
+// timeout.
+func (s *session) agePause(swept bool) time.Duration {
+	_, open := s.sink.OpenSince()
+	if open || s.gained.Load() != nil || !swept && s.opts.Delivery == ExactlyOnce {
+		return ageSoon
+	}
+	return min(max(s.opts.EpochTimeout/8, ageSoon), ageLater)
 }
 
 // watchAge fails what gets too old without an epoch that would: a lane that hangs with a full queue holds up the
