@@ -107,7 +107,7 @@ mutants: ## break the protocol's rules one by one: a test has to notice each (MU
 	$(GO) run ./test/mutants/cmd/mutants $(MUTANTFLAGS)
 
 # Each fuzz test, as package:name.
-FUZZ := bridge:FuzzAligner internal/batch:FuzzNext offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse transform:FuzzScan transform:FuzzCEL transform:FuzzJQ transform:FuzzJSONRoot transform:FuzzJSONPath transform:FuzzDecompress config:FuzzLoad config:FuzzBytes
+FUZZ := bridge:FuzzAligner internal/batch:FuzzNext offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse transform:FuzzScan transform:FuzzCEL transform:FuzzJQ transform:FuzzJSONRoot transform:FuzzJSONPath transform:FuzzDecompress cli:FuzzRecord config:FuzzLoad config:FuzzBytes
 
 .PHONY: fuzz
 fuzz: ## look for new inputs that break the fuzz tests, each for FUZZTIME=20s
@@ -158,6 +158,10 @@ bench: build ## the benchmark, in parts (BENCHFLAGS='main feed', -help); writes 
 peers: ## Kafka Streams, Flink and librdkafka for make bench, into .cache/peers (PEERS='streams flink rdkafka')
 	$(call debian,librdkafka-dev)
 	test/bench/peers/build.sh .cache/peers $(PEERS)
+
+.PHONY: bench-transforms
+bench-transforms: ## what CEL, jq and the others cost per record, into docs/transforms.md; half a minute, on a quiet machine
+	$(GO) test ./transform -count=1 -v -run '^TestCosts$$' -args -costs
 
 .PHONY: bench-audit
 bench-audit: build ## speed and memory of the audit of 10 million records, on real Kafka

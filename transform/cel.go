@@ -3,11 +3,13 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -29,9 +31,12 @@ const (
 
 	// celMaxExpression bounds an expression in characters, celMaxNesting its parentheses,
 	// and celMaxRegex the compiled size of a regular expression.
+	//
+	// celMaxSums is how many plus signs need no counting: each may add the whole record.
 	celMaxExpression = 16 << 10
 	celMaxNesting    = 100
 	celMaxRegex      = 1000
+	celMaxSums       = 16
 )
 
 // celExpression is an expression bound to the record at hand.
@@ -46,7 +51,8 @@ type celExpression struct {
 // celVars are the variables of an expression. Only what is asked for is decoded.
 type celVars struct {
 	in      *Record
-	root    celJSON // memory for the value, used again for each record
+	scan    *celScan
+	root    celJSON // memory for the value, used again for each record; its members are those of scan
 	value   ref.Val // nil until asked for
 	exact   bool    // see celJSON
 	dead    bool    // a tombstone's value was asked for
@@ -90,12 +96,13 @@ func (v *celVars) decode() ref.Val {
 		v.dead = true
 		return types.NullValue
 	}
-	return v.root.read(v.in.Value, v.exact)
+	v.scan.read(v.in.Value)
+	return v.root.from(v.scan, v.exact)
 }
 
 func celEnvironment() (*cel.Env, error) {
 	nullableText := types.NewNullableType(cel.StringType)
-	return cel.NewEnv(
+	return cel.NewEnv(slices.Concat(celTextFunctions(), celMathFunctions(), []cel.EnvOption{
 		cel.Variable("key", nullableText),
 		cel.Variable("value", cel.DynType),
 		cel.Variable("text", nullableText),
@@ -111,7 +118,7 @@ func celEnvironment() (*cel.Env, error) {
 		cel.ParserRecursionLimit(celMaxNesting),
 		cel.RegexProgramSizeLimit(celMaxRegex),
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals()),
-	)
+	})...)
 }
 
 // newCelExpression reads an expression that stands at offset in a transform's argument. Its
@@ -132,10 +139,13 @@ func newCelExpression(text string, offset int) (*celExpression, error) {
 	}
 	tree := checked.NativeRep()
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(sortMaps)}
-	loops := false
+	grows, sums := false, 0
 	var fault error
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		loops = loops || e.Kind() == ast.ComprehensionKind
+		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Add {
+			sums++
+		}
+		grows = grows || e.Kind() == ast.ComprehensionKind || e.Kind() == ast.CallKind && celGrows[e.AsCall().FunctionName()]
 		if fault == nil && usesTimeZone(tree, e) {
 			where := tree.SourceInfo().GetStartLocation(e.ID())
 			fault = errAt(
@@ -147,16 +157,16 @@ func newCelExpression(text string, offset int) (*celExpression, error) {
 	if fault != nil {
 		return nil, fault
 	}
-	// Without a macro the work is bounded by the expression and the record, and counting it
-	// would cost more than it.
-	if loops {
-		options = append(options, cel.CostLimit(celCostLimit))
+	// Without a macro or a function that makes more than it gets, the work is bounded by the
+	// expression and the record, and counting it would cost more than it.
+	if grows || sums > celMaxSums {
+		options = append(options, cel.CostLimit(celCostLimit), cel.CostTrackerOptions(celTextCosts()...))
 	}
 	program, err := env.Program(checked, options...)
 	if err != nil {
 		return nil, errAt(offset, err)
 	}
-	e := &celExpression{program: program, output: checked.OutputType()}
+	e := &celExpression{program: program, output: checked.OutputType(), vars: celVars{scan: &celScan{}}}
 	e.path = isPath(tree.Expr())
 	if tree.Expr().Kind() == ast.LiteralKind {
 		e.literal = tree.Expr().AsLiteral()
@@ -241,6 +251,7 @@ func (e *celExpression) release() {
 	v := &e.vars
 	v.in, v.value, v.headers = nil, nil, celHeaders{}
 	v.root.release()
+	v.scan.done()
 }
 
 // explain adds the remedy to CEL's own error.
@@ -283,5 +294,5 @@ func (e *celExpression) gives(offset int, want ...*cel.Type) error {
 			return nil
 		}
 	}
-	return errAt(offset, fmt.Errorf("the expression gives a %s, want a %s", celMessage(e.output.String()), want[0]))
+	return errAt(offset, fmt.Errorf("the expression gives a %s, want a %s", celMessage(e.output.String()), celMessage(want[0].String())))
 }

@@ -24,6 +24,8 @@ func newCelFilter(arg string) (Transform, error) {
 	return &celFilter{condition}, condition.gives(0, cel.BoolType)
 }
 
+func (t *celFilter) share(scan *celScan) { t.condition.vars.scan = scan }
+
 func (t *celFilter) Apply(in *Record, out []Record) ([]Record, error) {
 	keep, err := t.condition.condition(in)
 	if keep {

@@ -43,14 +43,14 @@ func appendJSON(b []byte, value ref.Val) ([]byte, error) {
 		if len(v) > celMaxResult {
 			return nil, errTooLarge
 		}
-		return appendJSONText(b, string(v)), nil
+		return appendQuoted(b, string(v)), nil
 	case types.Bytes:
 		b = append(b, '"')
 		return append(base64.StdEncoding.AppendEncode(b, v), '"'), nil
 	case types.Timestamp:
-		return appendJSONText(b, v.Time.UTC().Format(time.RFC3339Nano)), nil
+		return appendQuoted(b, v.Time.UTC().Format(time.RFC3339Nano)), nil
 	case types.Duration:
-		return appendJSONText(b, strconv.FormatFloat(v.Duration.Seconds(), 'f', -1, 64)+"s"), nil
+		return appendQuoted(b, strconv.FormatFloat(v.Duration.Seconds(), 'f', -1, 64)+"s"), nil
 	case *types.Optional:
 		if !v.HasValue() {
 			return append(b, "null"...), nil
@@ -104,7 +104,7 @@ func appendMap(b []byte, m traits.Mapper) ([]byte, error) {
 			return nil, errors.New("a map lost a key")
 		}
 		var err error
-		if b, err = appendJSON(append(appendJSONText(b, string(name)), ':'), value); err != nil {
+		if b, err = appendJSON(append(appendQuoted(b, string(name)), ':'), value); err != nil {
 			return nil, err
 		}
 	}
@@ -121,32 +121,4 @@ func appendDouble(b []byte, f float64) ([]byte, error) {
 		format = 'e'
 	}
 	return strconv.AppendFloat(b, f, format, -1, 64), nil
-}
-
-// appendJSONText writes a string with the escapes that JSON demands and no others.
-func appendJSONText(b []byte, text string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	from := 0
-	for i := range len(text) {
-		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, text[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(append(b, text[from:]...), '"')
 }

@@ -50,6 +50,8 @@ func newRouteIf(arg string) (Transform, error) {
 	return &routeIf{topics[0], condition}, condition.gives(offset, cel.BoolType)
 }
 
+func (t *routeIf) share(scan *celScan) { t.condition.vars.scan = scan }
+
 func (t *routeIf) Apply(in *Record, out []Record) ([]Record, error) {
 	holds, err := t.condition.condition(in)
 	if err != nil {
@@ -82,6 +84,8 @@ func newRouteTo(arg string) (Transform, error) {
 	}
 	return &routeTo{topics, name}, name.gives(offset, cel.StringType)
 }
+
+func (t *routeTo) share(scan *celScan) { t.name.vars.scan = scan }
 
 func (t *routeTo) Apply(in *Record, out []Record) ([]Record, error) {
 	defer t.name.release()

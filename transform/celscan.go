@@ -32,6 +32,46 @@ type member struct {
 	start, end         int  // of the value
 }
 
+// celScan is the value of a record after it was scanned. The expressions of a chain have one
+// for all: as often as not one passes the record on as it is, and the next need not scan the
+// same bytes again. It is forgotten when the record has gone through: afterwards other bytes
+// may stand in the same place.
+type celScan struct {
+	doc        []byte
+	members    []member
+	start, end int
+	fault      *syntaxError
+	shared     bool // it is the chain that forgets
+}
+
+// read scans doc unless it is the text that was scanned last.
+func (s *celScan) read(doc []byte) {
+	if len(s.doc) > 0 && len(doc) == len(s.doc) && &doc[0] == &s.doc[0] {
+		return
+	}
+	scanner := jsonScanner{doc: doc}
+	s.doc = doc
+	s.members, s.start, s.end = scanner.document(s.members[:0])
+	s.fault = scanner.fault
+}
+
+// done is called by the one expression that has read the text.
+func (s *celScan) done() {
+	if !s.shared {
+		s.forget()
+	}
+}
+
+func (s *celScan) forget() {
+	s.doc, s.fault = nil, nil
+	if cap(s.members) > keepCapacity {
+		s.members = nil
+	}
+}
+
+// scanning is a transform that takes part in that.
+type scanning interface{ share(scan *celScan) }
+
 // jsonScanner reads one text. After a failure, fault says what is wrong.
 type jsonScanner struct {
 	doc   []byte
@@ -188,7 +228,7 @@ func (s *jsonScanner) escape(i int) int {
 		return i + 2
 	case 'u':
 		for at := i + 2; at < i+6; at++ {
-			if at >= len(s.doc) || !isHex(s.doc[at]) {
+			if at >= len(s.doc) || hexDigit(s.doc[at]) < 0 {
 				return s.fail(at, `\u is followed by four hexadecimal digits`)
 			}
 		}
@@ -255,7 +295,3 @@ func (s *jsonScanner) digits(i int) int {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isHex(c byte) bool {
-	return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}

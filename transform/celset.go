@@ -31,7 +31,9 @@ type celSet struct {
 	header  string
 	compute *celExpression
 	literal ref.Val // the result, if the expression is no more than one value
-	fields  celJSON // memory for finding the path
+	scan    *celScan
+	fields  celJSON // the value, for finding the path; its members are those of scan
+	inner   celJSON // memory for what is on the path
 	headers arena
 }
 
@@ -49,12 +51,15 @@ func newCelSet(arg string) (Transform, error) {
 		return nil, err
 	}
 	t.compute.vars.exact = t.compute.path
+	t.share(&celScan{})
 	t.literal = t.compute.literal
 	if t.target == "timestamp" {
 		return t, t.compute.gives(equals+1, cel.TimestampType, cel.IntType)
 	}
 	return t, nil
 }
+
+func (t *celSet) share(scan *celScan) { t.scan, t.compute.vars.scan = scan, scan }
 
 // assignment returns where the equals sign stands, outside quotes, or -1.
 func assignment(arg string) int {
@@ -129,6 +134,7 @@ func (t *celSet) Apply(in *Record, out []Record) ([]Record, error) {
 		return append(out, *in), nil
 	}
 	result, err := t.literal, error(nil)
+	defer t.scan.done()
 	if result == nil {
 		defer t.compute.release()
 		if result, err = t.compute.eval(in); err != nil {
@@ -165,21 +171,27 @@ func (t *celSet) newValue(in *Record, result ref.Val) ([]byte, error) {
 // splice returns the document with the result at the path.
 func (t *celSet) splice(doc []byte, result ref.Val) ([]byte, error) {
 	defer t.fields.release()
+	defer t.inner.release()
+	t.scan.read(doc)
+	fields, value := &t.fields, t.fields.from(t.scan, true)
 	from, to := 0, len(doc)
 	for i, name := range t.path {
-		if value := t.fields.read(doc[from:to], true); types.IsError(value) {
+		if i > 0 {
+			fields, value = &t.inner, t.inner.read(doc[from:to], true)
+		}
+		if types.IsError(value) {
 			return nil, value.(error)
 		} else if _, isScalar := value.(celLiteral); isScalar || value.Type() != types.MapType && value.Type() != types.ListType {
 			return nil, fmt.Errorf("cannot set the field %q of a %s", name, kindOf(value))
 		}
-		at, err := t.fields.place(name)
+		at, err := fields.place(name)
 		if err != nil {
 			return nil, err
 		}
 		if at < 0 {
-			return t.insert(doc, from, i, result)
+			return t.insert(doc, from, i, fields, result)
 		}
-		m := t.fields.members[at]
+		m := fields.members[at]
 		from, to = from+m.start, from+m.end
 	}
 	return replace(doc, from, to, func(b []byte) ([]byte, error) { return appendJSON(b, result) })
@@ -206,11 +218,11 @@ func (v *celJSON) place(name string) (int, error) {
 
 // insert adds what is left of the path to the object that begins at from, behind its last
 // field.
-func (t *celSet) insert(doc []byte, from, depth int, result ref.Val) ([]byte, error) {
-	at := from + len("{") + t.fields.open()
-	first := len(t.fields.members) == 0
+func (t *celSet) insert(doc []byte, from, depth int, fields *celJSON, result ref.Val) ([]byte, error) {
+	at := from + fields.start + len("{")
+	first := len(fields.members) == 0
 	if !first {
-		at = from + t.fields.members[len(t.fields.members)-1].end
+		at = from + fields.members[len(fields.members)-1].end
 	}
 	return replace(doc, at, at, func(b []byte) ([]byte, error) {
 		if !first {
@@ -221,7 +233,7 @@ func (t *celSet) insert(doc []byte, from, depth int, result ref.Val) ([]byte, er
 			if i > 0 {
 				b = append(b, '{')
 			}
-			b = append(appendJSONText(b, name), ':')
+			b = append(appendQuoted(b, name), ':')
 		}
 		b, err = appendJSON(b, result)
 		for range t.path[depth+1:] {
@@ -230,9 +242,6 @@ func (t *celSet) insert(doc []byte, from, depth int, result ref.Val) ([]byte, er
 		return b, err
 	})
 }
-
-// open is how much white space stands before the object's brace.
-func (v *celJSON) open() int { return strings.IndexByte(string(v.doc[:min(len(v.doc), 64)]), '{') }
 
 // replace copies doc with the bytes from from to to written anew.
 func replace(doc []byte, from, to int, write func([]byte) ([]byte, error)) ([]byte, error) {
@@ -263,20 +272,7 @@ func (t *celSet) newHeaders(old []Header, result ref.Val) ([]Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	repeats, _ := countHeaders(old, t.header)
-	headers, placed := t.headers.take(len(old)-repeats+1), false
-	for i := range old {
-		switch {
-		case old[i].Key != t.header:
-			headers = append(headers, old[i])
-		case !placed:
-			headers, placed = append(headers, Header{t.header, value}), true
-		}
-	}
-	if !placed {
-		headers = append(headers, Header{t.header, value})
-	}
-	return headers, nil
+	return withHeader(old, Header{t.header, value}, &t.headers), nil
 }
 
 // newTimestamp reads a time, or a number of milliseconds, which is what Kafka keeps.

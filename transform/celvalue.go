@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -20,6 +18,7 @@ import (
 type celJSON struct {
 	object  bool
 	doc     []byte // what members point into
+	start   int    // of the value in doc, behind white space
 	members []member
 	values  []ref.Val      // of the members; nil where not decoded yet
 	index   map[string]int // name to member, -1 if it is there twice; for large objects
@@ -45,20 +44,25 @@ func newCelJSON(raw []byte, exact bool) ref.Val {
 // read makes v the value of raw, reusing its memory, unless raw is neither an object nor
 // an array.
 func (v *celJSON) read(raw []byte, exact bool) ref.Val {
-	scanner := jsonScanner{doc: raw}
-	members, start, end := scanner.document(v.members[:0])
-	if scanner.fault != nil {
-		return types.WrapErr(scanner.fault)
+	scan := celScan{members: v.members}
+	scan.read(raw)
+	return v.from(&scan, exact)
+}
+
+// from makes v the value that was scanned.
+func (v *celJSON) from(scan *celScan, exact bool) ref.Val {
+	if scan.fault != nil {
+		return types.WrapErr(scan.fault)
 	}
-	if c := raw[start]; c != '{' && c != '[' {
-		return scalar(raw[start:end], exact)
+	if c := scan.doc[scan.start]; c != '{' && c != '[' {
+		return scalar(scan.doc[scan.start:scan.end], exact)
 	}
 	clear(v.values)
-	*v = celJSON{object: raw[start] == '{', doc: raw, members: members, values: v.values[:0], exact: exact}
-	if cap(v.values) < len(members) {
-		v.values = make([]ref.Val, 0, max(16, len(members)))
+	*v = celJSON{object: scan.doc[scan.start] == '{', doc: scan.doc, start: scan.start, members: scan.members, values: v.values[:0], exact: exact}
+	if cap(v.values) < len(v.members) {
+		v.values = make([]ref.Val, 0, max(16, len(v.members)))
 	}
-	v.values = v.values[:len(members)]
+	v.values = v.values[:len(v.members)]
 	if v.object {
 		return celObject{v}
 	}
@@ -67,7 +71,7 @@ func (v *celJSON) read(raw []byte, exact bool) ref.Val {
 
 // release lets go of the document, and of memory that only a very large one needs.
 func (v *celJSON) release() {
-	if cap(v.members) > keepCapacity {
+	if cap(v.members) > keepCapacity || cap(v.values) > keepCapacity {
 		*v = celJSON{}
 		return
 	}
@@ -123,56 +127,14 @@ var errLoneSurrogate = errors.New(`a string holds half of a surrogate pair (\ud8
 // unescape decodes the text between a checked string's quotes. Bytes that are no UTF-8
 // stay as they are.
 func unescape(body []byte) (string, error) {
-	escape := bytes.IndexByte(body, '\\')
-	if escape < 0 {
+	if bytes.IndexByte(body, '\\') < 0 {
 		return string(body), nil
 	}
-	text := make([]byte, 0, len(body))
-	for escape >= 0 {
-		text = append(text, body[:escape]...)
-		body = body[escape:]
-		if body[1] != 'u' {
-			text = append(text, plainEscape(body[1]))
-			body = body[2:]
-		} else {
-			r := hexRune(body)
-			body = body[6:]
-			if utf16.IsSurrogate(r) {
-				if len(body) < 6 || body[0] != '\\' || body[1] != 'u' {
-					return "", errLoneSurrogate
-				}
-				if r = utf16.DecodeRune(r, hexRune(body)); r == utf8.RuneError {
-					return "", errLoneSurrogate
-				}
-				body = body[6:]
-			}
-			text = utf8.AppendRune(text, r)
-		}
-		escape = bytes.IndexByte(body, '\\')
+	text, whole := appendUnescaped(make([]byte, 0, len(body)), body)
+	if !whole {
+		return "", errLoneSurrogate
 	}
-	return string(append(text, body...)), nil
-}
-
-func plainEscape(c byte) byte {
-	switch c {
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return c
-}
-
-// hexRune reads the digits of \uXXXX.
-func hexRune(escape []byte) rune {
-	n, _ := strconv.ParseUint(string(escape[2:6]), 16, 16) // checked by the scanner
-	return rune(n)
+	return string(text), nil
 }
 
 // raw is the text of member i.

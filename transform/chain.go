@@ -36,6 +36,9 @@ type Chain struct {
 	// writes between[i%2]. The last stage writes to the caller's slice. Outside Apply
 	// both are empty, with nothing left in their capacity that would pin a batch.
 	between [2][]Record
+
+	// scan is the JSON of the record at hand, for all expressions of the chain; nil without any.
+	scan *celScan
 }
 
 type chainStage struct {
@@ -93,6 +96,12 @@ func (s *Spec) New() *Chain {
 		if err != nil {
 			built = broken{err}
 		}
+		if reader, ok := built.(scanning); ok {
+			if chain.scan == nil {
+				chain.scan = &celScan{shared: true}
+			}
+			reader.share(chain.scan)
+		}
 		chain.stages = append(chain.stages, chainStage{Transform: built, name: st.name, pos: i + 1})
 	}
 	return chain
@@ -122,6 +131,9 @@ func (c *Chain) Apply(in *Record, out []Record) ([]Record, error) {
 		return append(out, *in), nil
 	}
 	results, err := c.run(in, out)
+	if c.scan != nil {
+		c.scan.forget()
+	}
 	if err != nil {
 		c.forget()
 		return out, err

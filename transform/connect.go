@@ -12,7 +12,7 @@ type counterpart struct {
 var counterparts = []counterpart{ //nolint:gochecknoglobals // a table
 	{"Cast", "`json_cast(amount=number)`"},
 	{"DropHeaders", "`drop_header(name)`"},
-	{"ExtractField", "`json_extract(path)`; of the key: `set(key = ...)`"},
+	{"ExtractField", "`json_extract(path)`, or `json_extract(path, bare)` for a string without its quotes"},
 	{"Filter", "`filter(condition)`; the predicates RecordIsTombstone, HasHeaderKey and TopicNameMatches are `drop_tombstones`, `filter_header(name)` and `filter(topic == \"x\")`"},
 	{"Flatten", "`json_flatten(_)`"},
 	{"HeaderFrom", "`header_from_json(name=path)`, with `json_delete(path)` behind it to move the field"},

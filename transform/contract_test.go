@@ -215,6 +215,17 @@ func outcomeOf(t *testing.T, tr Transform, r *Record) outcome {
 	return outcome{records: out}
 }
 
+func (o outcome) String() string {
+	if o.fault != "" {
+		return "error: " + o.fault
+	}
+	var lines []string
+	for i := range o.records {
+		lines = append(lines, formatResult(&o.records[i]))
+	}
+	return strings.Join(lines, "\n")
+}
+
 func (o outcome) same(other outcome) bool {
 	return o.fault == other.fault && slices.EqualFunc(o.records, other.records, sameRecord)
 }

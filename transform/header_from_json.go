@@ -42,24 +42,15 @@ func newHeaderFromJSON(arg string) (Transform, error) {
 			return nil, err
 		}
 	}
-	return t, nil
+	return taking{t}, nil
 }
 
-func (t *headerFromJSON) Apply(in *Record, out []Record) ([]Record, error) {
-	out = append(out, *in)
-	if in.Value == nil {
-		return out, nil
-	}
-	root, err := jsonRoot(in.Value)
-	if err != nil {
-		return nil, err
-	}
-	result := &out[len(out)-1]
+func (t *headerFromJSON) take(result *Record, doc []byte, root int) error {
 	for i, p := range t.paths {
-		if start, end, found := p.find(in.Value, root); found {
-			header := Header{Key: t.names[i], Value: bareBytes(in.Value[start:end:end])}
+		if start, end, found := p.find(doc, root); found {
+			header := Header{Key: t.names[i], Value: bareBytes(doc[start:end:end])}
 			result.Headers = withHeader(result.Headers, header, &t.headers)
 		}
 	}
-	return out, nil
+	return nil
 }

@@ -168,14 +168,18 @@ func jsonText(raw []byte) []byte {
 	if bytes.IndexByte(body, '\\') < 0 {
 		return body[:len(body):len(body)]
 	}
-	return appendUnescaped(make([]byte, 0, len(body)), body)
+	text, _ := appendUnescaped(make([]byte, 0, len(body)), body)
+	return text
 }
 
-func appendUnescaped(dst, body []byte) []byte {
+// appendUnescaped appends what the text between a checked string's quotes says. It is whole
+// unless a surrogate had no other half, for which U+FFFD stands then.
+func appendUnescaped(dst, body []byte) (text []byte, whole bool) {
+	whole = true
 	for len(body) > 0 {
 		escape := bytes.IndexByte(body, '\\')
 		if escape < 0 {
-			return append(dst, body...)
+			return append(dst, body...), whole
 		}
 		dst = append(dst, body[:escape]...)
 		c := body[escape+1]
@@ -187,17 +191,35 @@ func appendUnescaped(dst, body []byte) []byte {
 		r := codeUnit(body)
 		body = body[4:]
 		if utf16.IsSurrogate(r) {
-			whole := utf8.RuneError
+			pair := utf8.RuneError
 			if len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
-				whole = utf16.DecodeRune(r, codeUnit(body[2:]))
+				pair = utf16.DecodeRune(r, codeUnit(body[2:]))
 			}
-			if r = whole; whole != utf8.RuneError {
+			if r = pair; pair != utf8.RuneError {
 				body = body[6:]
+			} else {
+				whole = false
 			}
 		}
 		dst = utf8.AppendRune(dst, r)
 	}
-	return dst
+	return dst, whole
+}
+
+func plainEscape(c byte) byte {
+	switch c {
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return c
 }
 
 func codeUnit(digits []byte) rune {
@@ -226,21 +248,26 @@ func hexDigit(c byte) int {
 func appendQuoted[T string | []byte](dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
+	from := 0
 	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
 			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, `\n`...)
-		case c == '\r':
-			dst = append(dst, `\r`...)
-		case c == '\t':
-			dst = append(dst, `\t`...)
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
 		default:
-			dst = append(dst, c)
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 	}
-	return append(dst, '"')
+	return append(append(dst, text[from:]...), '"')
 }

@@ -8,16 +8,19 @@ import (
 func init() {
 	Register(Definition{
 		Name:  "json_extract",
-		Usage: "json_extract(path)",
-		Doc: "Makes one field of the JSON value the whole value, byte for byte, so that a string keeps its quotes. " +
-			"A field that is null makes the text null, not a tombstone; a record without the field is refused.",
+		Usage: "json_extract(path) or json_extract(path, bare)",
+		Doc: "Makes one field of the JSON value the whole value, byte for byte, so that a string keeps its quotes, and null is the text null. " +
+			"With bare a string gives its characters without quotes and escapes, and null a tombstone. A record without the field is refused.",
 		Example: "json_extract(after)",
 		New:     newJSONExtract,
 	})
 }
 
 // jsonExtract takes a field out of its object.
-type jsonExtract struct{ path path }
+type jsonExtract struct {
+	path path
+	bare bool
+}
 
 func newJSONExtract(arg string) (Transform, error) {
 	r := argReader{arg: arg}
@@ -28,24 +31,26 @@ func newJSONExtract(arg string) (Transform, error) {
 	if len(p) == 0 {
 		return nil, errors.New(`"." is the whole value already: name a field`)
 	}
-	return &jsonExtract{p}, r.end()
-}
-
-func (t *jsonExtract) Apply(in *Record, out []Record) ([]Record, error) {
-	if in.Value == nil {
-		return append(out, *in), nil
+	t := &jsonExtract{path: p}
+	if t.bare, err = r.comma(); err == nil && t.bare && !r.take("bare") {
+		err = r.unexpected("write bare, or nothing")
 	}
-	root, err := jsonRoot(in.Value)
 	if err != nil {
 		return nil, err
 	}
-	start, end, found := t.path.find(in.Value, root)
+	return taking{t}, r.end()
+}
+
+func (t *jsonExtract) take(result *Record, doc []byte, root int) error {
+	start, end, found := t.path.find(doc, root)
 	if !found {
-		return nil, missing(t.path)
+		return missing(t.path)
 	}
-	out = append(out, *in)
-	out[len(out)-1].Value = in.Value[start:end:end]
-	return out, nil
+	result.Value = doc[start:end:end]
+	if t.bare {
+		result.Value = bareBytes(result.Value)
+	}
+	return nil
 }
 
 func missing(p path) error { return fmt.Errorf("the value has no field %s", p) }

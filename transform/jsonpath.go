@@ -178,7 +178,8 @@ func nameIs(token []byte, name string) bool {
 		return false
 	}
 	var space [64]byte
-	return string(appendUnescaped(space[:0], body)) == name
+	text, _ := appendUnescaped(space[:0], body)
+	return string(text) == name
 }
 
 // fields is a set of paths as a tree.
@@ -366,6 +367,30 @@ func (t *editing) Apply(in *Record, out []Record) ([]Record, error) {
 	}
 	out = append(out, *in)
 	out[len(out)-1].Value = value
+	return out, nil
+}
+
+// taker is what the transforms differ in that take something out of a value.
+type taker interface {
+	// take alters result, the copy of a record, by what it finds in the record's value doc, whose JSON begins at root.
+	take(result *Record, doc []byte, root int) error
+}
+
+// taking is the transform around a taker. Null values pass: there is nothing in them.
+type taking struct{ taker }
+
+func (t taking) Apply(in *Record, out []Record) ([]Record, error) {
+	if in.Value == nil {
+		return append(out, *in), nil
+	}
+	root, err := jsonRoot(in.Value)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, *in)
+	if err := t.take(&out[len(out)-1], in.Value, root); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 

@@ -35,7 +35,7 @@ func newKeyFromJSON(arg string) (Transform, error) {
 		}
 	}
 	if len(t.paths) == 1 {
-		return t, nil
+		return taking{t}, nil
 	}
 	open := byte('{')
 	seen := map[string]bool{}
@@ -51,27 +51,16 @@ func newKeyFromJSON(arg string) (Transform, error) {
 		t.names = append(t.names, append(appendQuoted([]byte{open}, name), ':'))
 		open = ','
 	}
-	return t, nil
+	return taking{t}, nil
 }
 
-func (t *keyFromJSON) Apply(in *Record, out []Record) ([]Record, error) {
-	out = append(out, *in)
-	if in.Value == nil {
-		return out, nil
-	}
-	root, err := jsonRoot(in.Value)
-	if err != nil {
-		return nil, err
-	}
-	result := &out[len(out)-1]
+func (t *keyFromJSON) take(result *Record, doc []byte, root int) error {
 	if len(t.paths) > 1 {
-		result.Key = t.object(in.Value, root)
-		return out, nil
+		result.Key = t.object(doc, root)
+	} else if start, end, found := t.paths[0].find(doc, root); found {
+		result.Key = bareBytes(doc[start:end:end])
 	}
-	if start, end, found := t.paths[0].find(in.Value, root); found {
-		result.Key = bareBytes(in.Value[start:end:end])
-	}
-	return out, nil
+	return nil
 }
 
 func (t *keyFromJSON) object(doc []byte, root int) []byte {

@@ -41,7 +41,7 @@ func reference() string {
 	for _, d := range Definitions() {
 		fmt.Fprintf(&b, "\n### %s\n\n`%s`\n\n%s\n\n```\n%s\n```\n", d.Name, strings.Join(strings.Split(d.Usage, " or "), "` or `"), d.Doc, d.Example)
 	}
-	b.WriteString("\n## For those who know Kafka Connect\n\nWhat its single message transforms do, under the names that they have there.\n\n| Connect | here |\n|---|---|\n")
+	b.WriteString("\n## For those who know Kafka Connect\n\nWhat its single message transforms do, under the names that they have there. What ends in $Key there, `on_key(...)` around ours does: `on_key(json_extract(id, bare))`.\n\n| Connect | here |\n|---|---|\n")
 	for _, c := range counterparts {
 		fmt.Fprintf(&b, "| %s | %s |\n", c.connect, c.ours)
 	}

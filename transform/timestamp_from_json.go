@@ -38,31 +38,23 @@ func newTimestampFromJSON(arg string) (Transform, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &timestampFromJSON{p, format}, r.end()
+	return taking{&timestampFromJSON{p, format}}, r.end()
 }
 
 var errBefore1970 = errors.New("is before 1970: a record of Kafka has no timestamp for it")
 
-func (t *timestampFromJSON) Apply(in *Record, out []Record) ([]Record, error) {
-	out = append(out, *in)
-	if in.Value == nil {
-		return out, nil
+func (t *timestampFromJSON) take(result *Record, doc []byte, root int) error {
+	start, end, found := t.path.find(doc, root)
+	if !found || doc[start] == 'n' {
+		return nil
 	}
-	root, err := jsonRoot(in.Value)
-	if err != nil {
-		return nil, err
-	}
-	start, end, found := t.path.find(in.Value, root)
-	if !found || in.Value[start] == 'n' {
-		return out, nil
-	}
-	stamp, err := t.format.parse(in.Value[start:end])
+	stamp, err := t.format.parse(doc[start:end])
 	if err == nil && stamp.Unix() < 0 {
 		err = errBefore1970
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %w (%s)", t.path, err, t.format.name)
+		return fmt.Errorf("%s %w (%s)", t.path, err, t.format.name)
 	}
-	out[len(out)-1].Timestamp = stamp.Truncate(time.Millisecond)
-	return out, nil
+	result.Timestamp = stamp.Truncate(time.Millisecond)
+	return nil
 }

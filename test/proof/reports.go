@@ -219,7 +219,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O54", Where: "OneCricketeer/schema-registry-transfer-smt #36, #38; redpanda-data/connect #3660", Fault: "payloads framed for a schema registry: values that are not framed break the transform",
-		Never: "values arrive byte for byte (S37) unless a transform is asked to read them; one that reads JSON refuses what is none (transform.TestReplayNative), and schema ids mean the same on one cluster",
+		Never: "values arrive byte for byte (S37) unless a transform is asked to read them; one that reads JSON refuses what is none (transform.TestReplay), and schema ids mean the same on one cluster",
 	},
 	{
 		ID: "O55", Where: "confluentinc/ksql #6563; apache/kafka #15561", Fault: "one bad record: the same epoch is aborted and tried again for ever, and all looks healthy",
