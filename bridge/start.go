@@ -100,18 +100,27 @@ func (s *session) inputs(ctx context.Context) (kadm.TopicDetails, error) {
 	if err != nil {
 		return nil, txn.Classify(txn.CallFetch, fmt.Errorf("list topics: %w", err))
 	}
-	// The rule of excluded, so that we look at the same topics as the consumer.
-	var never []*regexp.Regexp
-	for _, pattern := range s.excluded() {
-		never = append(never, regexp.MustCompile(pattern))
-	}
+	reads := s.opts.Reads()
 	for name := range topics {
-		matches := func(r *regexp.Regexp) bool { return r.MatchString(name) }
-		if !matches(s.opts.Pattern) || slices.ContainsFunc(never, matches) {
+		if !reads(name) {
 			delete(topics, name)
 		}
 	}
 	return topics, nil
+}
+
+// Reads tells topics that are inputs from others.
+func (o *Options) Reads() func(topic string) bool {
+	if o.Pattern == nil {
+		return func(topic string) bool { return slices.Contains(o.Inputs, topic) }
+	}
+	var never []*regexp.Regexp
+	for _, pattern := range o.excluded() {
+		never = append(never, regexp.MustCompile(pattern))
+	}
+	return func(topic string) bool {
+		return o.Pattern.MatchString(topic) && !slices.ContainsFunc(never, func(r *regexp.Regexp) bool { return r.MatchString(topic) })
+	}
 }
 
 // outputs are the topics that records of the given inputs may go to.
@@ -130,13 +139,13 @@ func (s *session) outputs(inputs []string) map[string]bool {
 
 // excluded are the patterns of topics that a regular expression must never read: internal topics and our own
 // outputs, with {topic} standing for anything.
-func (s *session) excluded() []string {
-	quoted := regexp.QuoteMeta(s.opts.Output)
+func (o *Options) excluded() []string {
+	quoted := regexp.QuoteMeta(o.Output)
 	patterns := []string{"^__.*$", "^" + strings.ReplaceAll(quoted, regexp.QuoteMeta("{topic}"), ".+") + "$"}
-	if s.opts.Output == "{topic}" {
+	if o.Output == "{topic}" {
 		patterns = patterns[:1]
 	}
-	for _, t := range s.opts.Chain.Targets() {
+	for _, t := range o.Chain.Targets() {
 		patterns = append(patterns, "^"+regexp.QuoteMeta(t)+"$")
 	}
 	return patterns

@@ -449,10 +449,9 @@ func TestExcluded(t *testing.T) {
 		{"copy.{topic}", "", []string{"copy.a", "copy.copy.a"}, []string{"copy-a", "copy.", "xcopy.a"}},
 		{"{topic}+", "route(r.s)", []string{"a+", "r.s"}, []string{"a", "aa", "rxs"}},
 	} {
-		s := &session{Bridge: &Bridge{opts: Options{Output: tc.output, Chain: chain(t, tc.transforms)}}}
-		matches := func(topic string) bool {
-			return slices.ContainsFunc(s.excluded(), func(p string) bool { return regexp.MustCompile(p).MatchString(topic) })
-		}
+		o := Options{Pattern: regexp.MustCompile("."), Output: tc.output, Chain: chain(t, tc.transforms)}
+		reads := o.Reads()
+		matches := func(topic string) bool { return !reads(topic) }
 		for _, topic := range tc.out {
 			if !matches(topic) {
 				t.Errorf("output %s: %s may be read", tc.output, topic)

@@ -48,10 +48,12 @@ type Context struct {
 // command is one word of the command line.
 type command struct {
 	name    string
-	summary string // one line for the list of commands
-	usage   string // the lines of --help: synopsis, then what it does and every flag
-	example string // one or more lines of --help, without the prompt
-	// run gets Context.Stop and the arguments after the name. Its error is printed once, by Main.
+	summary string    // one line for the list of commands
+	usage   string    // the lines of --help: synopsis, then what it does and every flag
+	example string    // one or more lines of --help, without the prompt
+	sub     []command // subcommands: the first argument may name one
+	// run gets Context.Stop and the arguments after the name. Its error is printed once, by Main. With subcommands it
+	// is called if none is named.
 	run func(ctx context.Context, c *Context, args []string) error
 }
 
@@ -126,13 +128,25 @@ func dispatch(c *Context, all []command) error {
 		if i < 0 {
 			return unknownCommand(args[0], all)
 		}
-		chosen, args = all[i], args[1:]
+		chosen, args = all[i].descend(args[1:])
 	}
 	if askedForHelp(args) {
 		chosen.writeHelp(c.Stdout)
 		return nil
 	}
 	return chosen.run(c.Stop, c, args)
+}
+
+// descend returns the subcommand that the arguments name, if any, and the arguments after its name.
+func (cmd command) descend(args []string) (command, []string) {
+	for len(args) > 0 {
+		i := slices.IndexFunc(cmd.sub, func(s command) bool { return s.name == args[0] })
+		if i < 0 {
+			break
+		}
+		cmd, args = cmd.sub[i], args[1:]
+	}
+	return cmd, args
 }
 
 func unknownCommand(name string, all []command) error {
@@ -166,7 +180,8 @@ func help(c *Context, all []command, args []string) error {
 		if i < 0 {
 			return unknownCommand(args[0], all)
 		}
-		all[i].writeHelp(c.Stdout)
+		named, _ := all[i].descend(args[1:])
+		named.writeHelp(c.Stdout)
 		return nil
 	}
 	var b strings.Builder
@@ -211,4 +226,21 @@ func parseFlags(fs *flag.FlagSet, args []string) error {
 		return usageErrorf("unexpected argument %q; see eosbridge %s --help", fs.Arg(0), fs.Name())
 	}
 	return nil
+}
+
+// parseFlagsAndNames parses the arguments of a command that takes others, too, before, between and behind its flags.
+func parseFlagsAndNames(fs *flag.FlagSet, args []string) (names []string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, usageErrorf("%w; see eosbridge %s --help", err, fs.Name())
+		}
+		rest := fs.Args()
+		if len(rest) == 0 {
+			return names, nil
+		}
+		if flags := len(args) - len(rest); flags > 0 && args[flags-1] == "--" {
+			return append(names, rest...), nil
+		}
+		names, args = append(names, rest[0]), rest[1:]
+	}
 }

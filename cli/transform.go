@@ -1,77 +1,57 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
+	"github.com/eosbridge/eosbridge/config"
 	"github.com/eosbridge/eosbridge/transform"
 )
 
 func transformCommand() command {
+	sub := []command{transformListCommand(), transformTestCommand(), transformRunCommand(), transformBenchCommand()}
+	var names []string
+	for _, cmd := range sub {
+		names = append(names, cmd.name)
+	}
 	return command{
 		name:    "transform",
-		summary: "'transform list' shows what BRIDGE_TRANSFORM may hold",
-		usage: `usage: eosbridge transform list [--json]
+		summary: "list the transforms; run, test and measure a chain without Kafka",
+		usage: `usage: eosbridge transform list [--json] [NAME ...]
+       eosbridge transform test [--chain CHAIN] [--json] FILE ...
+       eosbridge transform run [--chain CHAIN] [--keep-going] < records
+       eosbridge transform bench [--chain CHAIN] [--for DURATION] [--json] [FILE]
 
-Lists the transforms that are built in, each with the form of its argument, what it does, and an example.
-BRIDGE_TRANSFORM joins them with |, read from left to right.
+  list    what BRIDGE_TRANSFORM may hold: each transform with its argument, what it does, and an example
+  test    try a chain on cases written down in YAML: records, and what shall become of them
+  run     pass records of the standard input through a chain
+  bench   measure what a chain costs per record
 
-  --json   print a JSON array of objects with name, usage, doc and example`,
+The chain is that of BRIDGE_TRANSFORM unless --chain gives another. Each has its own help:
+eosbridge transform test --help`,
 		example: "eosbridge transform list\n" +
-			"BRIDGE_TRANSFORM='drop_tombstones | route(orders-eu)' eosbridge config",
-		run: runTransform,
+			"BRIDGE_TRANSFORM='drop_tombstones | route(orders-eu)' eosbridge transform run < records.jsonl",
+		sub: sub,
+		run: func(_ context.Context, _ *Context, args []string) error {
+			if len(args) == 0 {
+				return usageErrorf("a subcommand is missing: use eosbridge transform %s", strings.Join(names, ", "))
+			}
+			if near := config.Nearest(args[0], names); near != "" {
+				return usageErrorf("unknown subcommand %q: did you mean %q? See eosbridge transform --help", args[0], near)
+			}
+			return usageErrorf("unknown subcommand %q: use eosbridge transform %s", args[0], strings.Join(names, ", "))
+		},
 	}
 }
 
-func runTransform(_ context.Context, c *Context, args []string) error {
-	if len(args) == 0 || args[0] != "list" {
-		if len(args) > 0 {
-			return usageErrorf("unknown subcommand %q: use eosbridge transform list", args[0])
-		}
-		return usageErrorf("a subcommand is missing: use eosbridge transform list")
+// chainOf parses the chain of a flag or else of BRIDGE_TRANSFORM; both left out, records pass unchanged.
+func chainOf(c *Context, flag string) (*transform.Spec, error) {
+	expr := cmp.Or(flag, c.Environ["BRIDGE_TRANSFORM"])
+	spec, err := transform.Parse(expr)
+	if err != nil {
+		return nil, &exitError{exitConfig, fmt.Errorf("the chain %q: %w (see 'eosbridge transform list')", expr, err)}
 	}
-	flags := newFlags("transform list")
-	asJSON := flags.Bool("json", false, "")
-	if err := parseFlags(flags, args[1:]); err != nil {
-		return err
-	}
-	if *asJSON {
-		return printJSON(c.Stdout, listedTransforms())
-	}
-	_, err := fmt.Fprint(c.Stdout, transformList(listedTransforms()))
-	return err
-}
-
-// listedTransform is a transform in the list for programs.
-type listedTransform struct {
-	Name    string `json:"name"`
-	Usage   string `json:"usage"`
-	Summary string `json:"-"`
-	Doc     string `json:"doc"`
-	Example string `json:"example"`
-}
-
-func listedTransforms() []listedTransform {
-	var listed []listedTransform
-	for _, d := range transform.Definitions() {
-		listed = append(listed, listedTransform{Name: d.Name, Usage: d.Usage, Summary: d.Summary(), Doc: d.Doc, Example: d.Example})
-	}
-	return listed
-}
-
-// transformList is the list for people: the form, what it does in one sentence, and an
-// example unless it would repeat the form.
-func transformList(listed []listedTransform) string {
-	var b strings.Builder
-	for i, t := range listed {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(&b, "%s\n    %s\n", t.Usage, t.Summary)
-		if t.Example != t.Usage {
-			fmt.Fprintf(&b, "    example: %s\n", t.Example)
-		}
-	}
-	return b.String()
+	return spec, nil
 }
