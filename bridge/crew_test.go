@@ -44,9 +44,11 @@ type peak struct{ now, most atomic.Int64 }
 // enter answers what is called at the end.
 func (p *peak) enter() func() {
 	now := p.now.Add(1)
-	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	for {
+		if most := p.most.Load(); now <= most || p.most.CompareAndSwap(most, now) {
+			return func() { p.now.Add(-1) }
+		}
 	}
-	return func() { p.now.Add(-1) }
 }
 
 var tpOfInput = offsets.TopicPartition{Topic: "in", Partition: 3}
