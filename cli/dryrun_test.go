@@ -113,7 +113,7 @@ func (b *dryBed) position(t *testing.T) int64 {
 // TestDryRun: it reads from the group's positions and from BRIDGE_START where there are none, and changes nothing.
 func TestDryRun(t *testing.T) {
 	b := newDryBed(t)
-	code, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--until-end", "--json", "--sample", "2")
+	code, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--for", "2m", "--until-end", "--json", "--sample", "2")
 	b.untouched(t)
 	var got dryTally
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
@@ -148,7 +148,7 @@ func TestDryRun(t *testing.T) {
 // TestDryRunReport is what people see.
 func TestDryRunReport(t *testing.T) {
 	b := newDryBed(t)
-	code, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--records", "10", "--sample", "1")
+	code, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--for", "2m", "--records", "10", "--sample", "1")
 	b.untouched(t)
 	if code != exitOK || stderr != "" {
 		t.Fatalf("status %d, %s", code, stderr)
@@ -171,7 +171,7 @@ func TestDryRunPattern(t *testing.T) {
 	b.environ["BRIDGE_TRANSFORM"] = ""
 	for start, want := range map[string]int64{"earliest": 100, "latest": 0, "1999-01-01T00:00:00Z": 100} {
 		b.environ["BRIDGE_START"] = start
-		code, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--until-end", "--json")
+		code, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--for", "2m", "--until-end", "--json")
 		var got dryTally
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Read != want || got.Unchanged != want || got.Partitions != 2 {
 			t.Errorf("%s: status %d, %s, %v, %+v", start, code, stderr, err, got)
@@ -231,7 +231,7 @@ func TestDryRunTruncated(t *testing.T) {
 	if err := b.DeleteRecords("orders", 0, 30); err != nil {
 		t.Fatal(err)
 	}
-	_, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--until-end")
+	_, stdout, stderr := runMain(b.environ, "run", "--dry-run", "--for", "2m", "--until-end")
 	if !strings.Contains(stdout, "the position 20 lies before the first record that is left, 30") || !strings.Contains(stdout, "read         70 records") {
 		t.Errorf("%s\n%s", stderr, stdout)
 	}
