@@ -23,6 +23,7 @@ type Options struct {
 	Pattern *regexp.Regexp // anchored
 	Output  string         // topic, may hold {topic}
 	Routes  []string       // further topics that transforms may write to
+	DLQ     string         // topic of dead letters; empty if there are none
 
 	Identity   bool // nothing is changed, dropped, added or routed
 	ByKey      bool // partitioned by murmur2 of the key, else the partition is kept
@@ -91,6 +92,9 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	parallel := max(1, o.Parallel)
 	c.bytes = int32(min(max(fetchTotal/(widest*parallel*2), 64<<10), 1<<20)) //nolint:gosec // bounded
 	b := newBook(max(0, o.Examples))
+	if err := readLetters(ctx, &o, c, snap, units, b); err != nil {
+		return nil, err
+	}
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, u := range units {
@@ -128,7 +132,7 @@ func (e *UnreachableError) ExitCode() int { return 69 }
 func (u *unit) run(ctx context.Context, o *Options, c *cluster, b *book) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	u.connect(ctx, c)
+	u.connect(ctx, c, b)
 	err := u.compare(ctx, o, b)
 	if errors.Is(err, errDeleted) {
 		for _, s := range u.sources {
@@ -145,7 +149,11 @@ func (u *unit) run(ctx context.Context, o *Options, c *cluster, b *book) error {
 func (u *unit) compare(ctx context.Context, o *Options, b *book) error {
 	switch u.method {
 	case byOrigin:
-		return (&origins{sources: u.sources, targets: u.targets, book: b, every: o.Every, tail: o.AtMostOnce}).run(ctx)
+		if err := (&origins{sources: u.sources, targets: u.targets, book: b, every: o.Every, tail: o.AtMostOnce}).run(ctx); err != nil {
+			return err
+		}
+		u.orphanedLetters(b)
+		return nil
 	case byContent:
 		m := &merge{sources: u.sources, targets: u.targets, limits: o.Limits.orDefaults(), book: b, tail: o.AtMostOnce, byName: u.byName}
 		if u.unaligned && !u.byName {
@@ -157,10 +165,17 @@ func (u *unit) compare(ctx context.Context, o *Options, b *book) error {
 		if err := m.run(ctx); err != nil {
 			return err
 		}
+		u.orphanedLetters(b)
 		return u.proveSums()
 	case byCount:
 	}
 	return u.count(ctx)
+}
+
+func (u *unit) orphanedLetters(b *book) {
+	for _, s := range u.sources {
+		s.orphanedLetters(b)
+	}
 }
 
 // proveSums is a second opinion on a pass: both sides have to hold equally many records of the same content.

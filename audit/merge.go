@@ -57,8 +57,10 @@ type source struct {
 	headless bool // it is not known where the bridge began
 	chosen   bool // --from says where the bridge began, and the log reaches back there
 	position int64
-	other    bool  // the position is not of this log
-	suspect  int64 // offset of a record that was taken though another one looked alike
+	other    bool              // the position is not of this log
+	letters  map[int64]*letter // by offset
+	dead     int64             // dead letters of audited records
+	suspect  int64             // offset of a record that was taken though another one looked alike
 }
 
 // target is a target partition within a merge.

@@ -336,6 +336,8 @@ const mostLocated = 10_000
 
 func (o *origins) unclaimed(i int, s *source, offset int64) {
 	switch {
+	case s.letters[offset] != nil && s.letters[offset].found:
+		o.book.find(Duplicated, s.side, offset, nil, -1, "in the output, and a dead letter: "+s.letters[offset].at.String())
 	case offset < s.gone:
 		s.aside("outputs whose source records are deleted (retention)", 1)
 	case s.compacted:

@@ -60,8 +60,10 @@ type Source struct {
 	From      int64  `json:"from"`      // audited from here
 	Committed int64  `json:"committed"` // the group's position, up to which it is audited; -1 if there is none
 	End       int64  `json:"end"`       // last stable offset
-	Records   int64  `json:"records"`   // audited
-	Checksum  string `json:"checksum"`  // of the audited records, whatever their order
+	Records   int64  `json:"records"`   // audited, without those that have a dead letter
+	Checksum  string `json:"checksum"`  // of these records, whatever their order
+	// DeadLetters is how many audited records have one, in place of an output.
+	DeadLetters int64 `json:"dead_letters"`
 	// Verified is the highest offset up to which every audited record was found in the target, once, whole and in
 	// order: the source may be deleted up to it (exclusive).
 	Verified  int64          `json:"verified"`
@@ -116,7 +118,7 @@ func report(o *Options, snap *snapshot, units []*unit, b *book, began time.Time)
 		for _, s := range u.sources {
 			r.Sources = append(r.Sources, Source{
 				Topic: s.Topic, Partition: s.Partition, Method: u.method.String(), LogStart: s.gone, From: s.begin0, Committed: s.position, End: s.end,
-				Records: s.records, Checksum: checksum(s.sum), Verified: s.verified(), Verdict: s.verdict(),
+				Records: s.records, Checksum: checksum(s.sum), DeadLetters: s.dead, Verified: s.verified(), Verdict: s.verdict(),
 				Findings: s.faults, Undecided: listed(s.doubts), Outside: listed(s.asides),
 			})
 		}

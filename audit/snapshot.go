@@ -21,6 +21,7 @@ type snapshot struct {
 	inputs  map[string]topic
 	outputs map[string]topic
 	feeds   map[string][]string // output topic: the inputs that go there by default
+	letters topic               // of dead letters
 
 	committed map[offsets.TopicPartition]int64
 	ends      map[offsets.TopicPartition]int64 // source: last stable offset; target: what is compared
@@ -48,6 +49,9 @@ func look(ctx context.Context, o *Options, adm *kadm.Client) (*snapshot, error) 
 		return nil, err
 	}
 	outputs, inputs := slices.Sorted(maps.Keys(s.outputs)), slices.Sorted(maps.Keys(s.inputs))
+	if o.DLQ != "" {
+		outputs = append(outputs, o.DLQ)
+	}
 	ends, err := adm.ListEndOffsets(ctx, outputs...)
 	if s.ends, err = listed2(ends, err, outputs); err != nil {
 		return nil, fmt.Errorf("ends of the target: %w", err)
@@ -117,6 +121,16 @@ func (s *snapshot) topics(ctx context.Context, o *Options, adm *kadm.Client) err
 		}
 		s.outputs[name] = topic{id: d.ID, partitions: len(d.Partitions)}
 	}
+	if o.DLQ != "" {
+		found, err := adm.ListTopics(ctx, o.DLQ)
+		if err == nil {
+			err = found[o.DLQ].Err
+		}
+		if err != nil {
+			return fmt.Errorf("topic %q of dead letters: %w", o.DLQ, denied(err, "Describe", "topic", o.DLQ))
+		}
+		s.letters = topic{id: found[o.DLQ].ID, partitions: len(found[o.DLQ].Partitions)}
+	}
 	s.settings(ctx, adm, s.inputs)
 	s.settings(ctx, adm, s.outputs)
 	return nil
@@ -130,6 +144,9 @@ func outputPatterns(o *Options) []*regexp.Regexp {
 	}
 	for _, route := range o.Routes {
 		list = append(list, regexp.MustCompile("^"+regexp.QuoteMeta(route)+"$"))
+	}
+	if o.DLQ != "" {
+		list = append(list, regexp.MustCompile("^"+regexp.QuoteMeta(o.DLQ)+"$"))
 	}
 	return list
 }

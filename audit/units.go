@@ -184,7 +184,7 @@ func (s *snapshot) target(tp offsets.TopicPartition) *target {
 }
 
 // connect lets the sides read.
-func (u *unit) connect(ctx context.Context, c *cluster) {
+func (u *unit) connect(ctx context.Context, c *cluster, b *book) {
 	index := u.index()
 	partitions := len(u.targets)
 	for _, s := range u.sources {
@@ -198,7 +198,7 @@ func (u *unit) connect(ctx context.Context, c *cluster) {
 			return it
 		}
 		s.open = func(from int64) pull {
-			return c.start(ctx, reading{TopicPartition: s.TopicPartition, id: u.ids[s.Topic], from: from, end: s.end, convert: convert})
+			return s.without(c.start(ctx, reading{TopicPartition: s.TopicPartition, id: u.ids[s.Topic], from: from, end: s.end, convert: convert}), b)
 		}
 	}
 	for _, t := range u.targets {

@@ -227,6 +227,7 @@ func (s *session) release(leaving map[string][]int32) {
 	if s.raw {
 		s.fetcher.drop(tps)
 	}
+	s.isolation.gone(s.cl, tps)
 	for lane, tps := range forget {
 		select {
 		case s.lanes[lane].in <- work{forget: tps}:

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,14 @@ type Options struct {
 	Chain   *transform.Spec
 	// Provenance adds headers to each output that name its input; see docs/audit.md.
 	Provenance bool
+
+	// OnError is what becomes of inputs that cannot be bridged; empty = Fail. DLQ is the topic for DeadLetter, which is
+	// neither input nor output. ErrorLimit bounds the failures in a row; 0 = any number.
+	OnError    OnError
+	DLQ        string
+	ErrorLimit int
+	// Restore replays dead letters: Inputs is their topic, Output is empty, Chain is the identity.
+	Restore *Restore
 
 	Delivery Delivery
 	Start    offsets.Start
@@ -116,10 +125,14 @@ type Bridge struct {
 	topicIDs map[string][16]byte // of the input, from the last session
 	targets  offsets.Positions   // run --until-end: where the input ended at the start
 
+	refusals refusals // what brokers have refused
+
 	// Counted over all sessions; see txn.Credential.
 	lost, revoked atomic.Uint64
 	timed         atomic.Bool // it was said that an output gives records new times
 	large         atomic.Bool // a record was larger than an ordinary batch
+	decoding      atomic.Bool // an output was refused: batches are not passed through any more
+	lettersTold   atomic.Bool // it was said that the topic for dead letters refuses some times
 	pathTold      atomic.Bool // it was said whether batches are passed through
 }
 
@@ -128,7 +141,12 @@ func New(o Options) (*Bridge, error) {
 	if o.Lanes < 1 || o.Memory < 1 || o.Log == nil || o.Chain == nil {
 		return nil, errors.New("bridge options: lanes, memory, log and chain are required")
 	}
+	if err := o.checkLetters(); err != nil {
+		return nil, err
+	}
 	b := &Bridge{opts: o, log: o.Log, history: newHistory(100)}
+	b.opts.OnError = cmp.Or(o.OnError, Fail)
+	b.refusals.limit = o.ErrorLimit
 	b.opts.Client = append(slices.Clip(o.Client), kgo.MetadataMinAge(250*time.Millisecond)) // a moved leader is looked up soon
 	b.budget.Store(newBudget(batchBudget(o.Memory)))
 	b.pace.unknown.Store(!o.Chain.Identity())
@@ -142,6 +160,30 @@ func New(o Options) (*Bridge, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// letters is the topic for dead letters; empty if there are none.
+func (o *Options) letters() string {
+	if o.OnError != DeadLetter {
+		return ""
+	}
+	return o.DLQ
+}
+
+// checkLetters demands a topic for dead letters that nothing else is written to: what lies there is then a dead letter,
+// and what lies elsewhere is none.
+func (o *Options) checkLetters() error {
+	switch {
+	case o.OnError != DeadLetter:
+		return nil
+	case o.DLQ == "":
+		return errors.New("BRIDGE_ON_ERROR=dlq needs a topic: set BRIDGE_DLQ_TOPIC")
+	case slices.Contains(o.Inputs, o.DLQ):
+		return fmt.Errorf("topic %q is both input and BRIDGE_DLQ_TOPIC: dead letters would be read again without end; name another", o.DLQ)
+	case slices.Contains(o.Chain.Targets(), o.DLQ):
+		return fmt.Errorf("topic %q is both BRIDGE_DLQ_TOPIC and the target of a transform: name another for the dead letters", o.DLQ)
+	}
+	return nil
 }
 
 // Run bridges until ctx ends, then stops in order: no more polls, a last barrier, commit within the stop
@@ -173,6 +215,9 @@ func (b *Bridge) Run(ctx, abort context.Context) error {
 	b.client, b.admin = client, kadm.NewClient(client)
 	return b.supervise(ctx, abort)
 }
+
+// Written is how many records the epochs that did not abort have written.
+func (b *Bridge) Written() int64 { return b.board.written.Load() }
 
 // supervise runs one session after the other until one ends for good.
 func (b *Bridge) supervise(ctx, abort context.Context) error {

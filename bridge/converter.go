@@ -15,10 +15,13 @@ import (
 
 // converter turns the records that were read into those that are written. It belongs to one goroutine.
 type converter struct {
-	lane   int
-	chain  *transform.Chain // nil = identity
-	target func(input string) string
-	log    *slog.Logger
+	lane    int
+	chain   *transform.Chain // nil = identity
+	target  func(input string) string
+	policy  *policy                // nil: an input that fails is the end
+	restore *Restore               // in place of chain and policy: dead letters become records again
+	extra   func(topic string) int // bytes that each output will grow by, at least; nil = none
+	log     *slog.Logger
 
 	scratch []transform.Record
 	input   transform.Record // of the transforms: they do not keep it, so there is one for all records
@@ -28,6 +31,10 @@ type converter struct {
 // that was fetched, so the common case allocates nothing per record. source has the offset of the input of each output,
 // done counts the inputs that went through the chain. It ends with ctx, between two records.
 func (c *converter) batch(ctx context.Context, tp offsets.TopicPartition, records []*kgo.Record) (outputs []*kgo.Record, source []int64, done int, err error) {
+	if c.restore != nil {
+		outputs, source, err = c.restore.records(records)
+		return outputs, source, 0, err
+	}
 	target := c.target(tp.Topic)
 	source = make([]int64, 0, len(records))
 	out := records[:0]
@@ -37,7 +44,7 @@ func (c *converter) batch(ctx context.Context, tp offsets.TopicPartition, record
 			continue
 		}
 		offset := r.Offset
-		if c.chain == nil {
+		if c.chain == nil && c.policy == nil {
 			r.Topic, r.Partition = target, tp.Partition
 			out, source = append(out, r), append(source, offset)
 			continue
@@ -50,9 +57,8 @@ func (c *converter) batch(ctx context.Context, tp offsets.TopicPartition, record
 			Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
 			Key: r.Key, Value: r.Value, Headers: asTransform(r.Headers), Timestamp: r.Timestamp,
 		}
-		c.scratch, err = c.chain.Apply(&c.input, c.scratch[:0])
-		if err != nil {
-			return nil, nil, done, c.broken(tp, offset, err)
+		if c.scratch, err = c.one(tp, target); err != nil {
+			return nil, nil, done, err
 		}
 		for k := range c.scratch {
 			to := r
@@ -77,6 +83,36 @@ func (c *converter) batch(ctx context.Context, tp offsets.TopicPartition, record
 		return grown, source, done, nil
 	}
 	return out, source, done, nil
+}
+
+// one answers what becomes of c.input, in c.scratch: the outputs, or what the error policy makes of it.
+func (c *converter) one(tp offsets.TopicPartition, target string) ([]transform.Record, error) {
+	if c.policy == nil {
+		results, err := c.chain.Apply(&c.input, c.scratch[:0])
+		if err != nil {
+			return results, c.broken(tp, c.input.Offset, err)
+		}
+		return results, nil
+	}
+	if f, ok := c.policy.refused.verdict(tp, c.input.Offset); ok {
+		return c.policy.settle(tp, &c.input, f, c.scratch[:0])
+	}
+	results, err := append(c.scratch[:0], c.input), error(nil)
+	if c.chain != nil {
+		results, err = c.chain.Apply(&c.input, c.scratch[:0])
+	}
+	if err != nil {
+		return c.policy.settle(tp, &c.input, failureOf(err), results)
+	}
+	extra := 0
+	if c.extra != nil {
+		extra = c.extra(tp.Topic)
+	}
+	if f, ok := c.policy.examine(results, target, extra); !ok {
+		return c.policy.settle(tp, &c.input, f, results[:0])
+	}
+	c.policy.converted()
+	return results, nil
 }
 
 func fill(to *kgo.Record, from *transform.Record, target string, partition int32) {

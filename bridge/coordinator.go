@@ -15,7 +15,8 @@ import (
 // partition) and the slot of n+1 is free, which is when n-1 has ended. Until then lanes transform on and hold
 // their outputs; no barrier follows meanwhile, so the running epoch is stretched rather than stopped.
 //
-// At-least-once: the gate of n+1 opens with the barrier of n; nothing waits for anything but the commit.
+// At-least-once: the gate of n+1 opens with the barrier of n; nothing waits for anything but the commit. An epoch of one
+// input, see isolation, is led as with exactly-once.
 // At-most-once: the gate of n opens when the positions of n are committed.
 //
 // It ends when the source has sent its last barrier, or with the session; the session waits for it.
@@ -109,6 +110,9 @@ func (s *session) leadExactlyOnce(ctx context.Context, e *epoch) error {
 }
 
 func (s *session) leadAtLeastOnce(ctx context.Context, e *epoch) error {
+	if e.alone { // no output of the next epoch may be in its batches
+		return s.leadExactlyOnce(ctx, e)
+	}
 	if err := s.openGate(ctx, e.next); err != nil {
 		return err
 	}
@@ -250,6 +254,9 @@ func (s *session) commitEpoch(e *epoch) error {
 	if err != nil {
 		return err
 	}
+	if !steps.Carried {
+		s.refusals.committed(e.positions, e.recordsOut.Load() > e.lettersOut.Load())
+	}
 	now := time.Now()
 	s.lastEnd.Store(&now)
 	close(e.done)
@@ -278,6 +285,8 @@ func (s *session) ended(e *epoch, steps txn.Steps, err error) {
 		s.log.Warn("epoch aborted", "epoch", e.n, "class", summary.Class, "err", err)
 		return
 	}
+	s.board.letters.Add(summary.DeadLetters)
+	s.board.written.Add(summary.RecordsOut)
 	if steps.Carried {
 		s.carried.Store(int64(e.n))
 	} else {

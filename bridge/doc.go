@@ -54,6 +54,13 @@
 // Records that cost less than 2 µs are never shared, and while all lanes have such work nobody has hands to lend. Of a
 // chain that takes 0.2 s for a record one is dealt at a time, with the default epoch timeout, and one cannot be shared.
 //
+// # Records that fail
+//
+// A converter asks the error policy (policy.go) about an input that the chain refuses, or of which an output will be
+// refused (rules.go): it ends the bridge, is left out, or becomes a dead letter (letter.go), which is an output like any other from
+// there on. What only a broker refuses ends the session; the next one reads the inputs of the refused batch one by one
+// (refusal.go), and knows then which of them the policy is for.
+//
 // # Decisions
 //
 // The record limit of an epoch is 1,000,000 by default. With 100,000 it closes epochs of 100-byte records every 60

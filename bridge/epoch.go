@@ -30,7 +30,10 @@ type epoch struct {
 	trigger   string
 	cred      txn.Credential
 
+	alone bool // it has one input, see isolation
+
 	recordsOut, bytesOut atomic.Int64
+	lettersOut           atomic.Int64 // dead letters among recordsOut
 
 	claimed atomic.Bool // the coordinator that fails, or the committer: which of them says how the epoch ended
 
@@ -90,7 +93,7 @@ func (e *epoch) summary(steps txn.Steps, err error) EpochSummary {
 		Opened: e.opened, Triggered: e.triggered, Trigger: e.trigger,
 		Aligned: since(e.aligned), Flushed: since(e.flushed), OffsetsSent: since(steps.OffsetsSent), Committed: since(steps.Committed),
 		RecordsIn: e.read.records, BytesIn: e.bytesIn, RecordsOut: e.recordsOut.Load(), BytesOut: e.bytesOut.Load(),
-		Partitions: len(e.positions),
+		DeadLetters: e.lettersOut.Load(), Partitions: len(e.positions),
 	}
 	switch {
 	case err != nil:

@@ -27,6 +27,8 @@ const (
 	TriggerAge       = "age"
 	TriggerRebalance = "rebalance"
 	TriggerStop      = "stop"
+	// TriggerAlone closes an epoch after one input: a broker has refused a batch that it was in.
+	TriggerAlone = "alone"
 )
 
 // EpochSummary is what is kept of an epoch once it has ended. It holds no references, so a copy is independent.
@@ -47,7 +49,9 @@ type EpochSummary struct {
 	BytesIn    int64 `json:"bytes_in"`
 	RecordsOut int64 `json:"records_out"`
 	BytesOut   int64 `json:"bytes_out"`
-	Partitions int   `json:"partitions"`
+	// DeadLetters are those of RecordsOut that went to the topic for dead letters.
+	DeadLetters int64 `json:"dead_letters,omitempty"`
+	Partitions  int   `json:"partitions"`
 
 	// The steps of the protocol, each measured from Triggered; zero means that the step was not reached.
 	// In JSON they are numbers of milliseconds (aligned_ms and so on), absent when not reached.

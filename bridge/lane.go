@@ -69,6 +69,7 @@ type lane struct {
 	convert converter
 	crew    *crew         // helps with pieces that take long; nil = nobody does
 	each    time.Duration // what the chain needs for a record of this lane, about
+	policy  *policy       // nil: an input that fails is the end
 	pace    *pace         // of the chain; nil = identity
 	budget  *budget
 	failed  func(error)
@@ -201,7 +202,7 @@ func (l *lane) take(ctx context.Context, w work) error {
 		return nil
 	}
 	if l.provenance {
-		added := stamp(records, source, w)
+		added := stamp(records, source, w, l.policy.letters())
 		l.budget.take(added)
 		p.size += added
 	}
@@ -227,6 +228,9 @@ func (l *lane) produce(ctx context.Context, o outputs) {
 	}
 	o.epoch.recordsOut.Add(int64(len(o.records)))
 	o.epoch.bytesOut.Add(bytesOf(o.records))
+	if dlq := l.policy.letters(); dlq != "" {
+		o.epoch.lettersOut.Add(countOf(o.records, dlq))
+	}
 	l.sink.Produce(ctx, o.epoch.n, o.records, func(failed *kgo.Record, err error) {
 		switch {
 		case err == nil:
@@ -235,7 +239,7 @@ func (l *lane) produce(ctx context.Context, o outputs) {
 			l.failed(fmt.Errorf("%w: a record for topic %s needs a larger batch than usual (key %d bytes, value %d bytes): from now on batches may be as large as the topic allows",
 				txn.ErrAborted, failed.Topic, len(failed.Key), len(failed.Value)))
 		default:
-			l.failed(o.piece.failure(failed, err))
+			l.failed(l.refused(o, failed, err))
 		} // after a failure the session ends, and its budget with it
 	})
 }
@@ -256,6 +260,16 @@ func (p *piece) failure(failed *kgo.Record, err error) error {
 		"output topic %s refused the record from topic %s partition %d offset %s (key %d bytes, value %d bytes): %w: "+
 			"raise the topic's limit (max.message.bytes, timestamp bounds) or change the record with a transform",
 		failed.Topic, p.tp.Topic, p.tp.Partition, at, len(failed.Key), len(failed.Value), err)
+}
+
+// countOf is how many records go to a topic.
+func countOf(records []*kgo.Record, topic string) (n int64) {
+	for _, r := range records {
+		if r.Topic == topic {
+			n++
+		}
+	}
+	return n
 }
 
 // bytesOf is the payload of records: keys, values and headers.

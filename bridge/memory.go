@@ -67,12 +67,15 @@ func (s *session) fetchLimits() []kgo.Opt {
 	}
 }
 
+// buffered is how much a producer buffers, in bytes of payload. No record may be larger.
+func (b *Bridge) buffered() int64 { return max(b.opts.Memory/produceShare, 8*mebibyte) }
+
 func (s *session) producerOptions() []kgo.Opt {
-	buffered := max(s.opts.Memory/produceShare, 8*mebibyte)
+	buffered := s.buffered()
 	opts := append([]kgo.Opt{}, s.opts.Client...)
 	opts = append(opts, s.opts.Producing...)
 	return append(opts,
-		kgo.RecordPartitioner(partitioner(s.opts.ByKey)),
+		kgo.RecordPartitioner(partitioner(s.opts.ByKey, s.opts.DLQ)),
 		kgo.MaxBufferedBytes(int(buffered)),
 		kgo.MaxBufferedRecords(int(min(max(buffered/256, 10_000), 1_000_000))),
 		kgo.ProducerBatchMaxBytesFn(s.batchLimit),

@@ -19,6 +19,8 @@ type metrics struct {
 	bytes    *prometheus.CounterVec // direction
 	restarts *prometheus.CounterVec // class
 	carried  *prometheus.CounterVec // path, reason
+	failures *prometheus.CounterVec // class, action
+	letters  prometheus.Counter
 	stall    prometheus.Counter
 	held     prometheus.Counter
 
@@ -51,6 +53,14 @@ func newMetrics(reg prometheus.Registerer, b *board) (*metrics, error) {
 		"Batches of the input that pass-through has handed on as they are (passed) or decoded and made anew (decoded), and why. "+
 			"Those of aborted epochs count, too, and again when they are replayed. Nothing is counted where a pipeline decodes everything.",
 		"path", "reason"))
+	m.failures = registerMetric(reg, &errs, counterVec("failed_records_total",
+		"Records of the input that could not be bridged as they should be, by class (transform, panic, too-large, timestamp, no-key, refused) and by what becomes of them: "+
+			"skip (left out) or dlq (dead letter). Those of aborted epochs count, too, and again when they are replayed. With BRIDGE_ON_ERROR=fail the first one ends the bridge.",
+		"class", "action"))
+	m.letters = registerMetric(reg, &errs, prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "dead_letters_total",
+		Help: "Dead letters written to BRIDGE_DLQ_TOPIC by epochs that did not abort. They count in records_total (out), too.",
+	}))
 	m.stall = registerMetric(reg, &errs, prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "lane_stall_seconds_total",
 		Help: "Time in which input waited while a lane neither transformed nor produced, summed over the lanes: at a barrier with input behind it, or because reading paused for the memory budget or the limits of an epoch.",
@@ -91,6 +101,10 @@ func (m *metrics) begin() {
 		m.restarts.WithLabelValues(class)
 	}
 	m.carried.WithLabelValues("passed", passedAsIs)
+	for _, class := range failureKinds() {
+		m.failures.WithLabelValues(class, string(Skip))
+		m.failures.WithLabelValues(class, string(DeadLetter))
+	}
 	for _, reason := range decodedReasons() {
 		m.carried.WithLabelValues("decoded", reason)
 	}
@@ -111,6 +125,7 @@ func (m *metrics) epoch(s EpochSummary) {
 		m.records.WithLabelValues("out").Add(float64(s.RecordsOut))
 		m.bytes.WithLabelValues("in").Add(float64(s.BytesIn))
 		m.bytes.WithLabelValues("out").Add(float64(s.BytesOut))
+		m.letters.Add(float64(s.DeadLetters))
 	}
 	if s.Aligned > 0 {
 		m.alignment.Observe(s.Aligned.Seconds())
@@ -131,6 +146,11 @@ func (m *metrics) batches(reason string, n int) {
 		path = "passed"
 	}
 	m.carried.WithLabelValues(path, reason).Add(float64(n))
+}
+
+// failure counts an input that could not be bridged.
+func (m *metrics) failure(class string, action OnError) {
+	m.failures.WithLabelValues(class, string(action)).Inc()
 }
 
 // restart counts a restart inside the process; err is what led to it.

@@ -13,11 +13,17 @@ func outputTopic(template, input string) string {
 
 // partitioner chooses the output partition from the record and, for "preserve", from the source partition that
 // the lane left in Record.Partition. It runs inside the client, which knows the number of partitions.
-func partitioner(byKey bool) kgo.Partitioner {
-	if !byKey {
-		return kgo.ManualPartitioner()
-	}
-	return kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+//
+// A dead letter keeps the partition of its input, modulo the number of partitions that dlq has: those of one partition
+// stay in their order, and any number of partitions will do.
+func partitioner(byKey bool, dlq string) kgo.Partitioner {
+	return kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {
+		switch {
+		case topic == dlq: // never "", which is no topic
+			return func(r *kgo.Record, n int) int { return int(r.Partition) % n }
+		case !byKey:
+			return func(r *kgo.Record, _ int) int { return int(r.Partition) }
+		}
 		return func(r *kgo.Record, n int) int {
 			if r.Key == nil {
 				// Kafka's producers would pick any partition; a replayed epoch must pick the same one again.

@@ -30,7 +30,7 @@ func TestMurmur2(t *testing.T) {
 func TestMurmur2LikeTheClient(t *testing.T) {
 	t.Parallel()
 	theirs := kgo.StickyKeyPartitioner(nil).ForTopic("t")
-	ours := partitioner(true).ForTopic("t")
+	ours := partitioner(true, "").ForTopic("t")
 	for n := range 40 {
 		for p := 1; p < 20; p++ {
 			key := make([]byte, n)

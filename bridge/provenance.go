@@ -29,7 +29,9 @@ const provenanceHeaders = 5
 //
 // An input that was written by another bridge carries these headers already: ours replace them, or the list would grow
 // with each bridge of a row, and a reader would have to know which of several answers is the nearest.
-func stamp(records []*kgo.Record, source []int64, w work) int64 {
+//
+// Dead letters, which are the records of topic dlq, stay as they are: their own headers say where they come from.
+func stamp(records []*kgo.Record, source []int64, w work, dlq string) int64 {
 	const widest = 3 * 20 // offset, number and count as decimals, and some room
 	headers := 0
 	for _, r := range records {
@@ -45,6 +47,10 @@ func stamp(records []*kgo.Record, source []int64, w work) int64 {
 		next := i + 1
 		for next < len(records) && source[next] == source[i] {
 			next++
+		}
+		if dlq != "" && records[i].Topic == dlq { // alone: its input has no other output
+			i = next
+			continue
 		}
 		outputs := next - i
 		if cap(texts)-len(texts) < 20+outputs*2*20 {

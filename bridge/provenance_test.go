@@ -127,7 +127,7 @@ func TestProvenanceAllocates(t *testing.T) {
 		for _, r := range records {
 			r.Headers = shared
 		}
-		stamp(records, source, piece)
+		stamp(records, source, piece, "")
 	}); n > 10 {
 		t.Errorf("%v allocations for a piece of 1,000 records", n)
 	}
@@ -152,6 +152,6 @@ func BenchmarkProvenance(b *testing.B) {
 		for _, r := range records {
 			r.Headers = nil
 		}
-		stamp(records, source, work{tp: offsets.TopicPartition{Topic: "in"}})
+		stamp(records, source, work{tp: offsets.TopicPartition{Topic: "in"}}, "")
 	}
 }

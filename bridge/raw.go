@@ -26,6 +26,8 @@ func (s *session) whyDecoded() string {
 	switch {
 	case !o.PassThrough:
 		return "switched off (BRIDGE_PASS_THROUGH=off)"
+	case o.Restore != nil:
+		return "dead letters are replayed"
 	case !o.Chain.Identity():
 		return "a transform changes records"
 	case o.ByKey:
@@ -36,6 +38,8 @@ func (s *session) whyDecoded() string {
 		return "only exactly-once passes batches through"
 	case s.version < 2:
 		return "transaction.version is below 2"
+	case s.decoding.Load():
+		return "an output was refused (BRIDGE_ON_ERROR)"
 	default:
 		return ""
 	}
@@ -75,7 +79,7 @@ func (s *session) follow(fetched map[string]map[int32]kgo.Offset) {
 // any other, until AllowRebalance; see kgo.BlockRebalanceOnPoll.
 func (s *session) pollClient(ctx context.Context, cancel context.CancelFunc) kgo.Fetches {
 	if !s.raw {
-		return s.cl.PollRecords(ctx, s.pace.records(s.opts.EpochTimeout))
+		return s.cl.PollRecords(ctx, s.atATime())
 	}
 	// Without a context a poll answers at once. One that is cut short would not look.
 	if said := s.cl.PollRecords(nil, 1); len(said) > 0 { //nolint:staticcheck // documented so
@@ -296,7 +300,7 @@ func (l *lane) carry(ctx context.Context, w work) error {
 	var added int64
 	var err error
 	if out.batches, added, err = l.carrier.repack(d, out.output); err != nil {
-		return err
+		return l.decodeInstead(err)
 	}
 	if err := l.tracker.Advance(w.tp, d.after); err != nil {
 		return &txn.FatalError{Status: txn.StatusBroken, Err: fmt.Errorf("broken invariant: lane %d: %w", l.id, err)}
@@ -323,12 +327,22 @@ func (l *lane) ship(ctx context.Context, o outputs) {
 	shipped, batches := time.Now(), len(o.raw.batches)
 	l.carrier.sink.ProduceBatches(ctx, o.epoch.n, o.raw.output, o.raw.partition, o.raw.batches, func(err error) {
 		if err != nil {
-			l.failed(o.raw.failure(o.piece, err))
+			l.failed(l.decodeInstead(o.raw.failure(o.piece, err)))
 			return // the session ends and its budget with it
 		}
 		o.piece.budget.give(o.piece.size)
 		l.carrier.finished(o.raw.life, shipped, batches)
 	})
+}
+
+// decodeInstead lets the next session look at records where a policy has to deal with one that is refused: a batch says
+// nothing of them.
+func (l *lane) decodeInstead(err error) error {
+	if l.policy == nil || !txn.Refused(err) {
+		return err
+	}
+	l.policy.decode()
+	return fmt.Errorf("%w: %w: %s", txn.ErrAborted, errRefused, err.Error()) // without its class
 }
 
 // failure names the input of batches that could not be produced.

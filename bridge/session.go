@@ -39,27 +39,28 @@ type session struct {
 	late    context.Context // ends when a stop may take no longer, its cause the reason
 	tooLate context.CancelCauseFunc
 
-	budget   *budget
-	lanes    []*lane
-	passes   chan pass
-	barriers chan *epoch
-	commits  chan *epoch
-	aligner  Aligner
-	carried  atomic.Int64              // newest epoch whose positions were carried
-	lastEnd  atomic.Pointer[time.Time] // end of the last commit; nil before
-	flight   flight
-	assigned assignment
-	missing  int // looks in a row at which an input topic was gone; owned by watch
-	wake     *wake
-	raw      bool     // batches are passed through
-	fetcher  *fetcher // if raw, made with cl
+	budget    *budget
+	lanes     []*lane
+	passes    chan pass
+	barriers  chan *epoch
+	commits   chan *epoch
+	aligner   Aligner
+	carried   atomic.Int64              // newest epoch whose positions were carried
+	lastEnd   atomic.Pointer[time.Time] // end of the last commit; nil before
+	flight    flight
+	assigned  assignment
+	missing   int // looks in a row at which an input topic was gone; owned by watch
+	wake      *wake
+	isolation isolation
+	raw       bool     // batches are passed through
+	fetcher   *fetcher // if raw, made with cl
 
-	group    atomic.Pointer[error]            // what ended the group's loop
-	blocked  atomic.Bool                      // a rebalance waits for AllowRebalance
-	closing  atomic.Bool                      // the consumer is being closed: callbacks have nothing left to do
-	stopping atomic.Bool                      // in order: no more input
-	gained   atomic.Pointer[time.Time]        // since when partitions wait for stable positions; nil = none
-	limits   atomic.Pointer[map[string]int32] // max.message.bytes of output topics
+	group    atomic.Pointer[error]                 // what ended the group's loop
+	blocked  atomic.Bool                           // a rebalance waits for AllowRebalance
+	closing  atomic.Bool                           // the consumer is being closed: callbacks have nothing left to do
+	stopping atomic.Bool                           // in order: no more input
+	gained   atomic.Pointer[time.Time]             // since when partitions wait for stable positions; nil = none
+	rules    atomic.Pointer[map[string]topicRules] // of output topics
 }
 
 // name is our place in the group.
@@ -91,6 +92,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 		// The member id is kept: should this start fail, the next one has to ask again.
 	}
 	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, budget: newBudget(batchBudget(b.opts.Memory)), made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
+	s.isolation.begin(b.refusals.hint())
 	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.late, s.tooLate = context.WithCancelCause(context.WithoutCancel(ctx))
 	b.budget.Store(s.budget)
@@ -318,15 +320,16 @@ func (s *session) build() {
 	s.passes = make(chan pass, 2*n)
 	s.barriers = make(chan *epoch, 1)
 	s.commits = make(chan *epoch, 1)
+	policy := s.newPolicy()
 	var hands *crew
 	if !s.opts.Chain.Identity() {
-		hands = newCrew(n, func() converter { return s.converter(0) })
+		hands = newCrew(n, func() converter { return s.converter(0, policy) })
 	}
 	for i := range n {
 		l := &lane{
 			id: i, in: make(chan work, laneDepth), gone: make(chan struct{}), passes: s.passes, sink: s.sink,
-			convert: s.converter(i),
-			budget:  s.budget, failed: s.fail, enlarge: s.enlarge, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
+			convert: s.converter(i, policy), policy: policy,
+			budget: s.budget, failed: s.fail, enlarge: s.enlarge, idling: idling{s.metrics.stalled, s.metrics.holding}, early: s.opts.Delivery == AtMostOnce,
 			provenance: s.opts.Provenance,
 			log:        s.log, tracker: offsets.NewTracker(),
 		}
@@ -342,10 +345,13 @@ func (s *session) build() {
 }
 
 // converter is one for a lane, with a chain instance of its own.
-func (s *session) converter(lane int) converter {
-	c := converter{lane: lane, target: func(input string) string { return outputTopic(s.opts.Output, input) }, log: s.log}
+func (s *session) converter(lane int, p *policy) converter {
+	c := converter{lane: lane, target: func(input string) string { return outputTopic(s.opts.Output, input) }, policy: p, restore: s.opts.Restore, log: s.log}
 	if !s.opts.Chain.Identity() {
 		c.chain = s.opts.Chain.New()
+	}
+	if s.opts.Provenance {
+		c.extra = provenanceBytes
 	}
 	return c
 }

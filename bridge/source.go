@@ -88,7 +88,7 @@ func (s *source) run(stop <-chan struct{}) error {
 // rest lets records gather, unless the barrier may come now.
 func (s *source) rest(got reading) {
 	left := s.dueIn()
-	if left <= 0 && closed(s.epoch.closable) {
+	if s.epoch.alone || left <= 0 && closed(s.epoch.closable) {
 		return
 	}
 	if d := got.rest(left); d > 0 {
@@ -107,6 +107,8 @@ func (s *source) due(stopping bool) (reason string, hard bool) {
 		return TriggerStop, true
 	case s.blocked.Load():
 		return TriggerRebalance, true
+	case e.alone:
+		return TriggerAlone, true
 	case e.read.records >= s.opts.EpochMaxRecords:
 		return TriggerRecords, false
 	case e.bytesIn >= s.opts.EpochMaxBytes:
@@ -212,6 +214,9 @@ func (s *source) poll() (reading, error) {
 	fetches := s.pollClient(ctx, cancel)
 	cancel()
 	got, err := s.take(fetches)
+	if got.records == 0 && s.isolation.on.Load() && s.assigned.size() > 0 && s.gained.Load() == nil {
+		s.isolation.nothing(s.cl)
+	}
 	if err == nil && s.epoch.opened.IsZero() {
 		s.allowRebalance() // a poll that timed out counts as a poll
 	}
@@ -223,8 +228,16 @@ func (s *source) sweep(reason string) error {
 	if reason != TriggerInterval || s.budget.exhausted() {
 		return nil
 	}
-	_, err := s.take(s.cl.PollRecords(nil, s.pace.records(s.opts.EpochTimeout))) //nolint:staticcheck // nil: it waits for nothing
+	_, err := s.take(s.cl.PollRecords(nil, s.atATime())) //nolint:staticcheck // nil: it waits for nothing
 	return err
+}
+
+// atATime is how many records a poll may bring.
+func (s *session) atATime() int {
+	if s.isolation.on.Load() {
+		return 1
+	}
+	return s.pace.records(s.opts.EpochTimeout)
 }
 
 // take deals what a poll has brought, and says how much that was.
@@ -272,6 +285,10 @@ func (s *source) deal(p kgo.FetchTopicPartition, now time.Time) (unread int64) {
 	unread = max(p.LastStableOffset-(p.Records[len(p.Records)-1].Offset+1), 0)
 	e.leave(tp, unread)
 	s.undealt -= len(p.Records)
+	if s.isolation.on.Load() {
+		e.alone = true
+		s.isolation.dealt(s.cl, tp, p.Records[len(p.Records)-1].Offset)
+	}
 	s.send(lane, work{epoch: e, tp: tp, records: p.Records, size: size, dealt: now})
 	return unread
 }

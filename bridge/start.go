@@ -137,8 +137,8 @@ func (s *session) outputs(inputs []string) map[string]bool {
 	return out
 }
 
-// excluded are the patterns of topics that a regular expression must never read: internal topics and our own
-// outputs, with {topic} standing for anything.
+// excluded are the patterns of topics that a regular expression must never read: internal topics, our own
+// outputs, with {topic} standing for anything, and the dead letters.
 func (o *Options) excluded() []string {
 	quoted := regexp.QuoteMeta(o.Output)
 	patterns := []string{"^__.*$", "^" + strings.ReplaceAll(quoted, regexp.QuoteMeta("{topic}"), ".+") + "$"}
@@ -147,6 +147,9 @@ func (o *Options) excluded() []string {
 	}
 	for _, t := range o.Chain.Targets() {
 		patterns = append(patterns, "^"+regexp.QuoteMeta(t)+"$")
+	}
+	if o.DLQ != "" {
+		patterns = append(patterns, "^"+regexp.QuoteMeta(o.DLQ)+"$")
 	}
 	return patterns
 }
@@ -261,8 +264,9 @@ func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) er
 	need := map[string]int{} // output topic: partitions
 	widest, widestName := 0, ""
 	for name, d := range inputs {
-		out := outputTopic(s.opts.Output, name)
-		need[out] = max(need[out], 1, s.wants(len(d.Partitions)))
+		if out := outputTopic(s.opts.Output, name); out != "" {
+			need[out] = max(need[out], 1, s.wants(len(d.Partitions)))
+		}
 		if len(d.Partitions) > widest {
 			widest, widestName = len(d.Partitions), name
 		}
@@ -270,10 +274,18 @@ func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) er
 	for _, t := range s.opts.Chain.Targets() {
 		need[t] = max(need[t], 1, s.wants(widest))
 	}
+	if s.opts.Restore != nil {
+		for _, t := range s.opts.Restore.Topics {
+			need[t] = 1 // a letter goes to the partition that it names
+		}
+	}
 	if len(need) == 0 {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(need))
+	if s.opts.OnError == DeadLetter {
+		names = append(names, s.opts.DLQ)
+	}
 	topics, err := s.look(ctx, names...)
 	if err != nil {
 		return txn.Classify(txn.CallProduce, fmt.Errorf("look at the output topics: %w", err))
@@ -281,6 +293,9 @@ func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) er
 	for _, name := range names {
 		d := topics[name]
 		switch have := len(d.Partitions); {
+		case errors.Is(d.Err, kerr.UnknownTopicOrPartition) && name == s.opts.DLQ:
+			return txn.Fatalf(txn.StatusConfig, "topic %q for dead letters does not exist (BRIDGE_DLQ_TOPIC); the bridge creates no topics: "+
+				"kafka-topics.sh --bootstrap-server … --create --topic %s --partitions %d", name, name, max(widest, 1))
 		case errors.Is(d.Err, kerr.UnknownTopicOrPartition):
 			return txn.Fatalf(txn.StatusConfig, "output topic %q does not exist; the bridge creates no topics: "+
 				"kafka-topics.sh --bootstrap-server … --create --topic %s --partitions %d", name, name, need[name])
@@ -291,7 +306,7 @@ func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) er
 				"kafka-topics.sh --bootstrap-server … --alter --topic %s --partitions %d, or set BRIDGE_PARTITIONING=key", name, have, widestName, widest, name, need[name])
 		}
 	}
-	return s.readLimits(ctx, names)
+	return s.readRules(ctx, names)
 }
 
 func (s *session) wants(inputPartitions int) int {
@@ -301,70 +316,13 @@ func (s *session) wants(inputPartitions int) int {
 	return inputPartitions
 }
 
-// readLimits learns max.message.bytes of the outputs, so that the client refuses no record that the broker
-// would take. Without the right to read it Kafka's default is assumed. It warns once of outputs in which records
-// do not keep their times.
-func (s *session) readLimits(ctx context.Context, topics []string) error {
-	limits := map[string]int32{}
-	configs, err := s.admin.DescribeTopicConfigs(ctx, topics...)
-	if err != nil {
-		s.log.Debug("max.message.bytes not read, its default is taken for granted", "err", err)
-	}
-	for _, c := range configs {
-		for _, v := range c.Configs {
-			if v.Value == nil {
-				continue
-			}
-			var n int32
-			switch {
-			case v.Key == "max.message.bytes":
-				if _, err := fmt.Sscan(*v.Value, &n); err == nil {
-					limits[c.Name] = n
-				}
-			case v.Key == "message.timestamp.type" && *v.Value == "LogAppendTime" && s.timed.CompareAndSwap(false, true):
-				s.log.Warn("the output topic gives records new times: message.timestamp.type=LogAppendTime", "topic", c.Name)
-			}
-		}
-	}
-	s.limits.Store(&limits)
-	return nil
-}
-
-// ordinaryBatch is Kafka's default of max.message.bytes.
-const ordinaryBatch = 1_048_588
-
-// topicLimit is the largest batch that a topic takes.
-func (s *session) topicLimit(topic string) int32 {
-	if limits := s.limits.Load(); limits != nil {
-		if n, ok := (*limits)[topic]; ok {
-			return min(max(n, 1024), 64<<20)
-		}
-	}
-	return ordinaryBatch
-}
-
-// batchLimit is the largest batch that we make for a topic. A topic that takes more gets more only once there is a record
-// that needs it: batches of many megabytes are no use to ordinary records, and the client's buffers grow with them
-// (W1 of the benchmark, with a limit of 16 MiB: 2.7 CPU seconds for a million records instead of 1.1).
-func (s *session) batchLimit(topic string) int32 {
-	if s.large.Load() || s.opts.Delivery == AtMostOnce { // which would lose an epoch to the first such record
-		return s.topicLimit(topic)
-	}
-	return min(s.topicLimit(topic), ordinaryBatch)
-}
-
-// enlarge reports whether a record that the client has refused may come again: the topic takes larger batches than the
-// client was made for. The next session's client is made for them.
-func (s *session) enlarge(topic string) bool {
-	return s.topicLimit(topic) > s.batchLimit(topic) && s.large.CompareAndSwap(false, true)
-}
-
 // adjustOffsets decides where partitions without a position begin, and commits that first. Partitions that were there
 // at the start follow BRIDGE_START; what appears later starts at the earliest record.
 func (s *session) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	s.awaitMade()
 	crashpoint.At("recovery: offsets fetched")
 	s.gained.Store(nil) // positions are stable
+	s.isolation.follow(s.cl, fetched)
 	ctx, cancel := context.WithTimeout(ctx, s.opts.EpochTimeout)
 	defer cancel()
 	missing := false

@@ -416,7 +416,10 @@ func TestBatchLimit(t *testing.T) {
 	if n := s.batchLimit("any"); n != 1_048_588 {
 		t.Errorf("before anything is known: %d", n)
 	}
-	s.limits.Store(&map[string]int32{"small": 10, "large": 5 << 20, "huge": 1 << 30})
+	s.rules.Store(&map[string]topicRules{
+		"small": topicRulesOf(config("max.message.bytes", "10"), 0), "large": topicRulesOf(config("max.message.bytes", "5242880"), 0),
+		"huge": topicRulesOf(config("max.message.bytes", "1073741824"), 0),
+	})
 	for topic, want := range map[string]int32{"small": 1024, "large": 5 << 20, "huge": 64 << 20, "other": ordinaryBatch} {
 		if n := s.topicLimit(topic); n != want {
 			t.Errorf("topic %s takes %d, want %d", topic, n, want)
@@ -432,7 +435,7 @@ func TestBatchLimit(t *testing.T) {
 		t.Errorf("with large records: %d", n)
 	}
 	lossy := &session{Bridge: &Bridge{opts: Options{Delivery: AtMostOnce}}}
-	lossy.limits.Store(s.limits.Load())
+	lossy.rules.Store(s.rules.Load())
 	if n := lossy.batchLimit("large"); n != 5<<20 {
 		t.Errorf("at-most-once would lose an epoch to the first large record: %d", n)
 	}

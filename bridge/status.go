@@ -91,6 +91,8 @@ type Status struct {
 	CommitFailing *Streak `json:"commit_failing,omitempty"`
 	PollFailing   *Streak `json:"poll_failing,omitempty"`
 
+	FailedRecords FailedRecords `json:"failed_records"`
+
 	OpenTxn OpenTxn   `json:"open_transaction"`
 	Lag     LagStatus `json:"lag"`
 	Memory  Memory    `json:"memory"`
@@ -209,6 +211,9 @@ type board struct {
 	waiting atomic.Pointer[time.Time] // since when gained partitions have no positions yet; nil = none
 	silent  atomic.Pointer[Streak]    // requests that do not depend on records and fail; nil = they are answered
 
+	skipped, letters atomic.Int64 // see FailedRecords
+	written          atomic.Int64 // records of epochs that did not abort
+
 	mu      sync.Mutex // held by writers
 	current atomic.Pointer[Status]
 }
@@ -264,6 +269,7 @@ func (b *board) snapshot() Status {
 			s.OpenTxn.Share = s.OpenTxn.AgeSeconds / s.OpenTxn.TimeoutSeconds
 		}
 	}
+	s.FailedRecords = FailedRecords{Skipped: b.skipped.Load(), DeadLetters: b.letters.Load()}
 	if b.memoryUsed != nil {
 		s.Memory.Used = b.memoryUsed()
 	}

@@ -15,6 +15,11 @@ const (
 	// newcomerDelay is what a process that took our name gets for joining: it fences before it joins, and only
 	// a member shows in the ownership test.
 	newcomerDelay = time.Second
+	// refusedDelay and refusedLimit are for sessions that end because a broker has refused an output: each knows more than
+	// the one before, so there is nothing to wait for. In a row without a commit they are as many as there are partitions
+	// with refused records at their positions.
+	refusedDelay = time.Millisecond
+	refusedLimit = 1000
 )
 
 // supervisor decides what follows a failed session. It is pure: time comes in as an argument.
@@ -23,7 +28,8 @@ type supervisor struct {
 	backoff  *backoff
 	began    time.Time
 	commit   time.Time // last commit seen
-	failures int       // since then, without those of unreachable brokers
+	failures int       // since then, without those of unreachable brokers and refused outputs
+	refused  int       // refused outputs since then
 }
 
 func newSupervisor(now time.Time, maxDelay time.Duration, limit int) *supervisor {
@@ -37,8 +43,14 @@ func (s *supervisor) after(now, lastCommit time.Time, err error) (time.Duration,
 		return 0, err
 	}
 	if !lastCommit.Equal(s.commit) { // later, or earlier by a clock that was set back
-		s.commit, s.failures = lastCommit, 0
+		s.commit, s.failures, s.refused = lastCommit, 0, 0
 		s.backoff.reset()
+	}
+	if errors.Is(err, errRefused) {
+		if s.refused++; s.refused > refusedLimit {
+			return 0, txn.Fatalf(txn.StatusFailure, "%d refused outputs without a commit: %w", s.refused, err)
+		}
+		return refusedDelay, err
 	}
 	limit := s.backoff.most
 	if txn.Unreachable(err) {

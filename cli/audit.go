@@ -144,7 +144,7 @@ func auditOptions(c *Context, cfg *config.Config, flags auditFlags) (audit.Optio
 	}
 	b := cfg.Bridge
 	o := audit.Options{
-		Group: b.GroupID, Inputs: b.InputTopics.Names(), Output: b.OutputTopic, Routes: chain.Targets(),
+		Group: b.GroupID, Inputs: b.InputTopics.Names(), Output: b.OutputTopic, Routes: chain.Targets(), DLQ: b.DLQTopic,
 		Identity: chain.Identity(), ByKey: b.Partitioning == config.PartitioningKey, Provenance: b.Provenance, Start: start,
 		AtMostOnce: b.Delivery == config.DeliveryAtMostOnce,
 		Every:      flags.every, From: flags.from, Examples: flags.examples, Patience: flags.wait,

@@ -92,6 +92,11 @@ func writeAudit(out io.Writer, r *audit.Report) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	for _, s := range r.Sources {
+		if s.DeadLetters > 0 {
+			fmt.Fprintf(&b, "\nsource %s/%d: %s records are dead letters\n", s.Topic, s.Partition, grouped(s.DeadLetters))
+		}
+	}
 	writeFindings(&b, r)
 	writeReasons(&b, "cannot tell", r, func(u, _ []audit.Undecided) []audit.Undecided { return u })
 	writeReasons(&b, "not audited", r, func(_, o []audit.Undecided) []audit.Undecided { return o })

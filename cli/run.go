@@ -114,6 +114,7 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 		Group: b.GroupID, Instance: b.InstanceID, Prefix: b.TxnPrefix, Consumer: b.GroupProtocol == config.GroupProtocolConsumer,
 		Inputs: b.InputTopics.Names(), Output: b.OutputTopic, ByKey: b.Partitioning == config.PartitioningKey, Chain: chain,
 		Provenance: b.Provenance, PassThrough: b.PassThrough == config.PassThroughAuto, Compression: compression(b.Compression),
+		OnError: bridge.OnError(b.OnError), DLQ: b.DLQTopic, ErrorLimit: b.ErrorLimit,
 		Delivery: bridge.Delivery(b.Delivery), Start: start,
 		EpochInterval: b.EpochInterval, IntervalChosen: cfg.IsSet("BRIDGE_EPOCH_INTERVAL"), EpochTimeout: b.EpochTimeout,
 		EpochMaxInterval: b.EpochMaxInterval, EpochMinPause: b.EpochMinPause, EpochMaxRecords: int64(b.EpochMaxRecords), EpochMaxBytes: int64(b.EpochMaxBytes),

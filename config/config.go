@@ -56,6 +56,9 @@ type Bridge struct {
 	Transform    string `env:"TRANSFORM" default:"records pass unchanged" example:"drop_tombstones | set_header(source=eosbridge)" doc:"Chain of transforms, 'name(argument) | name(argument)'. 'eosbridge transform list' shows them."`
 	Provenance   bool   `env:"PROVENANCE" envDefault:"false" doc:"Adds headers to each output record that say which input record it comes from: 'eosbridge.topic', 'eosbridge.partition', 'eosbridge.offset', 'eosbridge.epoch' and 'eosbridge.output' ('2/3' is the second of three outputs). 'eosbridge audit' needs them for pipelines that transform; about 100 bytes per record. Such headers of an input are replaced."`
 	PassThrough  string `env:"PASS_THROUGH" envDefault:"auto" oneof:"auto|off" doc:"'auto' hands batches of records on as they are, compressed as they are, where a pipeline changes nothing of them: no transform, 'BRIDGE_PARTITIONING=preserve', no 'BRIDGE_PROVENANCE', 'exactly-once', and a cluster whose 'transaction.version' is 2 or higher. It costs far less CPU time. Batches that the output topic would not take as they are, and many small ones in a row, are still decoded; the metric 'eosbridge_batches_total' says why. 'off' decodes everything."`
+	OnError      string `env:"ON_ERROR" envDefault:"fail" oneof:"fail|skip|dlq" doc:"What becomes of a record that a transform cannot handle, or that the output topic refuses. 'fail': the process ends with status 1 and names it. 'skip': it is left out, logged and counted. 'dlq': it is written as it was read to 'BRIDGE_DLQ_TOPIC', in the transaction that advances its position; see docs/dlq.md. With 'at-most-once' the last two apply to what is found before the output is written."`
+	DLQTopic     string `env:"DLQ_TOPIC" example:"orders-dlq" doc:"Topic for dead letters, needed with 'BRIDGE_ON_ERROR=dlq'. It must exist and be neither input nor output. A dead letter keeps its partition number, modulo the number of partitions there. Several pipelines may share one."`
+	ErrorLimit   int    `env:"ERROR_LIMIT" envDefault:"1000" doc:"With 'BRIDGE_ON_ERROR' 'skip' or 'dlq': how many records in a row may fail, without one that does not in between in the whole process. One more ends it with status 1, naming the last: then it is not the records. 0 allows any number."`
 	Start        string `env:"START" default:"unset: 'earliest' into an empty output, else refused" example:"2026-01-31T00:00:00Z" doc:"Where to begin on an input topic for which the group has no committed position: 'earliest', 'latest', or a time in RFC 3339 form. Has no effect once there is a position."`
 	Delivery     string `env:"DELIVERY" envDefault:"exactly-once" oneof:"exactly-once|at-least-once|at-most-once" doc:"The guarantee. 'exactly-once': output and positions are committed in one transaction. 'at-least-once': positions are committed after the output; a crash duplicates. 'at-most-once': positions are committed before the output; a crash loses."`
 
@@ -113,6 +116,10 @@ const (
 
 	PassThroughAuto = "auto"
 	PassThroughOff  = "off"
+
+	OnErrorFail = "fail"
+	OnErrorSkip = "skip"
+	OnErrorDLQ  = "dlq"
 
 	DeliveryExactlyOnce = "exactly-once"
 	DeliveryAtLeastOnce = "at-least-once"

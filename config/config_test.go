@@ -81,6 +81,8 @@ func TestDefaults(t *testing.T) {
 			InputTopics:  Topics{names: []string{"orders"}},
 			OutputTopic:  "orders-clean",
 			Partitioning: PartitioningPreserve,
+			OnError:      OnErrorFail,
+			ErrorLimit:   1000,
 			PassThrough:  PassThroughAuto, Delivery: DeliveryExactlyOnce,
 			GroupID:          "orders-bridge",
 			InstanceID:       "pod-0",

@@ -20,6 +20,7 @@ func (c *Config) obeyLaws(r *report) {
 		c.AWS.obeyCredentials(r)
 	}
 	c.Bridge.obeyTopics(r)
+	c.Bridge.obeyErrors(r)
 	c.Bridge.obeyStart(r)
 	c.Bridge.obeyIdentity(r)
 	c.Bridge.obeyRanges(r)
@@ -222,6 +223,45 @@ func (b *Bridge) obeyTopics(r *report) {
 	}
 }
 
+// obeyErrors checks the topic for dead letters: what lies there is a dead letter, and what lies elsewhere is none.
+func (b *Bridge) obeyErrors(r *report) {
+	const name, input, output = "BRIDGE_DLQ_TOPIC", "BRIDGE_INPUT_TOPICS", "BRIDGE_OUTPUT_TOPIC"
+	if !r.usable("BRIDGE_ON_ERROR", name) {
+		return
+	}
+	if b.DLQTopic == "" {
+		if b.OnError == OnErrorDLQ {
+			r.add(name, "not set, but BRIDGE_ON_ERROR=%s writes dead letters: name a topic for them", b.OnError)
+		}
+		return
+	}
+	if b.OnError != OnErrorDLQ {
+		r.add(name, "set, but BRIDGE_ON_ERROR=%s writes no dead letters: set BRIDGE_ON_ERROR=%s, or unset this", b.OnError, OnErrorDLQ)
+		return
+	}
+	if err := validTopic(b.DLQTopic); err != nil {
+		r.add(name, "%q %v", b.DLQTopic, err)
+		return
+	}
+	if internalTopic(b.DLQTopic) {
+		r.add(name, "%q is an internal topic of Kafka: name another", b.DLQTopic)
+		return
+	}
+	if !r.usable(input, output) {
+		return
+	}
+	if slices.Contains(b.InputTopics.names, b.DLQTopic) {
+		r.add(name, "%q is an input (%s): dead letters would be read again without end; name another", b.DLQTopic, input)
+		return
+	}
+	for _, topic := range append([]string{topicPlaceholder}, b.InputTopics.names...) {
+		if b.Output(topic) == b.DLQTopic {
+			r.add(name, "%q is an output (%s): dead letters need a topic of their own", b.DLQTopic, output)
+			return
+		}
+	}
+}
+
 func (b *Bridge) obeyStart(r *report) {
 	if b.Start == "" {
 		return
@@ -305,6 +345,7 @@ func (b *Bridge) obeyRanges(r *report) {
 		{"BRIDGE_EPOCH_MAX_BYTES", int64(b.EpochMaxBytes), 1, math.MaxInt64},
 		{"BRIDGE_LANES", int64(b.Lanes), 1, 1024},
 		{"BRIDGE_MEMORY_LIMIT", int64(b.MemoryLimit), 0, math.MaxInt64},
+		{"BRIDGE_ERROR_LIMIT", int64(b.ErrorLimit), 0, math.MaxInt32},
 		{"BRIDGE_RESTART_LIMIT", int64(b.RestartLimit), 0, math.MaxInt32},
 	} {
 		if r.usable(s.name) && (s.value < s.least || s.value > s.most) {

@@ -9,15 +9,6 @@ import (
 
 const ownPrefix = "BRIDGE_"
 
-// planned returns names that are reserved for what later versions do, with what to do meanwhile. Someone who sets
-// one relies on it, so it must not pass in silence.
-func planned() map[string]string {
-	return map[string]string{
-		"BRIDGE_ON_ERROR":  "not supported yet: a record that fails stops the bridge; unset it",
-		"BRIDGE_DLQ_TOPIC": "not supported yet: a record that fails stops the bridge, no other topic takes it; unset it",
-	}
-}
-
 // checkNames reports variables that look like ours and are not.
 func checkNames(environ map[string]string, r *report) {
 	known := make([]string, 0, 64)
@@ -27,7 +18,6 @@ func checkNames(environ map[string]string, r *report) {
 			known = append(known, v.name+fileSuffix)
 		}
 	}
-	later := planned()
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
 		value := strings.TrimSpace(environ[name])
 		if strings.HasPrefix(name, "TARGET_KAFKA_") && value != "" {
@@ -35,12 +25,6 @@ func checkNames(environ map[string]string, r *report) {
 			continue
 		}
 		if !strings.HasPrefix(strings.ToUpper(name), ownPrefix) || slices.Contains(known, name) {
-			continue
-		}
-		if message, ok := later[name]; ok {
-			if value != "" {
-				r.add(name, "%s", message)
-			}
 			continue
 		}
 		if injected(name, value) {

@@ -18,8 +18,6 @@ func TestUnknownNames(t *testing.T) {
 		"bridge_group_id":            "did you mean BRIDGE_GROUP_ID?",
 		"BRIDGE_":                    "unknown variable",
 		"BRIDGE_GROUP_ID_FILE":       "did you mean BRIDGE_GROUP_ID?",
-		"BRIDGE_ON_ERROR":            "not supported yet: a record that fails stops the bridge; unset it",
-		"BRIDGE_DLQ_TOPIC":           "not supported yet",
 		"TARGET_KAFKA_RACK":          "not supported yet: input and output are topics of the same cluster",
 		// These look like Kubernetes's, but it would not set such values.
 		"BRIDGE_PORT":             "unknown variable",

@@ -58,6 +58,9 @@
 //     numbers begin at 0 with each producer epoch, which the answer to EndTxn names. A partition has one batch on its
 //     way; without an answer it is sent again as it was, and every other failure ends the epoch. A batch's checksum
 //     is its first producer's.
+//  18. With dead letters (package bridge) an input has either all of its outputs or one dead letter, in the epoch that
+//     advances its position. A dead letter follows from the input and the configuration, so a replay writes the same. What a
+//     broker refuses is singled out in memory, which decides how inputs are grouped, never where to go on.
 //
 // Some guards overlap on purpose. The captured generation and the require-stable fetch carry the safety; the
 // fence adds speed (no wait for the transaction timeout) and a second line; the drain saves aborted epochs.

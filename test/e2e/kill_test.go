@@ -137,6 +137,12 @@ func TestKillOrder(t *testing.T) {
 // so many times, and then wants everything exact.
 func killedRun(t *testing.T, c *kafka.Cluster, p plan, records int64, kills int) {
 	t.Helper()
+	killedRig(t, c, p, records, kills)
+}
+
+// killedRig is killedRun, for a test that looks at more.
+func killedRig(t *testing.T, c *kafka.Cluster, p plan, records int64, kills int) *rig {
+	t.Helper()
 	proxy := distant(t, c)
 	p.address = proxy.Addr()
 	r := newRig(t, c, p)
@@ -155,4 +161,5 @@ func killedRun(t *testing.T, c *kafka.Cluster, p plan, records int64, kills int)
 	r.exact(t)
 	t.Log(k)
 	r.record(t, k.String())
+	return r
 }

@@ -49,7 +49,7 @@ func TestMutantsFit(t *testing.T) {
 			}
 		}
 	}
-	for rule := 1; rule <= 17; rule++ {
+	for rule := 1; rule <= 18; rule++ {
 		if !rules[rule] {
 			t.Errorf("no mutant breaks rule %d", rule)
 		}

@@ -95,7 +95,7 @@ func startRules() []Mutant {
 		},
 		{
 			Name: "own-output-read", Rule: 15, Why: "a regular expression reads our own outputs",
-			Edits:   []Edit{{"bridge/start.go", "\tif s.opts.Output == \"{topic}\" {\n\t\tpatterns = patterns[:1]\n\t}\n", "\tpatterns = patterns[:1]\n"}},
+			Edits:   []Edit{{"bridge/start.go", "\tif o.Output == \"{topic}\" {\n\t\tpatterns = patterns[:1]\n\t}\n", "\tpatterns = patterns[:1]\n"}},
 			Package: "./bridge", Tests: []string{"TestExcluded"},
 		},
 	}

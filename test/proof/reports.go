@@ -223,16 +223,15 @@ var reports = []Case{
 	},
 	{
 		ID: "O55", Where: "confluentinc/ksql #6563; apache/kafka #15561", Fault: "one bad record: the same epoch is aborted and tried again for ever, and all looks healthy",
-		Tests: []string{"bridge.TestTransformFails", "bridge.TestRecordRefused", "bridge.TestRestartLimit"},
-		Lacks: "skipping it, or a dead-letter queue; the process ends with the record's coordinates",
+		Tests: []string{"bridge.TestTransformFails", "bridge.TestRecordRefused", "bridge.TestRestartLimit", "bridge.TestSkip", "bridge.TestDeadLetters", "bridge.TestErrorLimit"},
 	},
 	{
 		ID: "O56", Where: "spring-projects/spring-kafka #991, #1355", Fault: "the dead letter is written outside of the transaction: twice, or without its position",
-		Lacks: "a dead-letter queue",
+		Tests: []string{"e2e.TestDLQKill", "bridge.TestDeadLettersAgain", "audit.TestDeadLetters"},
 	},
 	{
 		ID: "O57", Where: "spring-projects/spring-kafka #1259; datastax/kafka-sink #80", Fault: "the dead letter cannot be written, and the record is lost",
-		Lacks: "a dead-letter queue",
+		Tests: []string{"bridge.TestRefusedDeadLetter", "bridge.TestDeadLetterTopic"},
 	},
 	{
 		ID: "O58", Where: "redpanda-data/redpanda #30836", Fault: "of several outputs one fails; the others spin, and nothing restarts",

@@ -128,13 +128,11 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S32", Fault: "a record is too large for the output after its transform",
-		Tests: []string{"bridge.TestRecordRefused", "e2e.TestRecordTooLarge"},
-		Lacks: "skipping it, or a dead-letter queue; the process ends with the record's coordinates",
+		Tests: []string{"bridge.TestRecordRefused", "e2e.TestRecordTooLarge", "bridge.TestRefusedBeforehand", "bridge.TestRefusedByBroker", "e2e.TestDLQRefused"},
 	},
 	{
 		ID: "S33", Fault: "poison records: the transform fails at the first, at the last, at many in a row",
-		Tests: []string{"bridge.TestTransformFails", "bridge.TestFixedTransform"},
-		Lacks: "skipping them, or a dead-letter queue; the process ends at the first one with its coordinates, and nothing of its epoch counts",
+		Tests: []string{"bridge.TestTransformFails", "bridge.TestFixedTransform", "bridge.TestDeadLetters", "bridge.TestErrorLimit", "e2e.TestDLQKill"},
 	},
 	{
 		ID: "S34", Fault: "a transform panics: caught per record, its stack logged once, the record named",
