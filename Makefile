@@ -107,7 +107,7 @@ mutants: ## break the protocol's rules one by one: a test has to notice each (MU
 	$(GO) run ./test/mutants/cmd/mutants $(MUTANTFLAGS)
 
 # Each fuzz test, as package:name.
-FUZZ := bridge:FuzzAligner internal/batch:FuzzNext offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse transform:FuzzScan transform:FuzzCEL transform:FuzzJQ transform:FuzzJSONRoot transform:FuzzJSONPath transform:FuzzDecompress cli:FuzzRecord config:FuzzLoad config:FuzzBytes
+FUZZ := bridge:FuzzAligner internal/batch:FuzzNext offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse transform:FuzzScan transform:FuzzCEL transform:FuzzJQ transform:FuzzJSONRoot transform:FuzzJSONPath transform:FuzzDecompress transform:FuzzWASMResult transform:FuzzWASMModule cli:FuzzRecord config:FuzzLoad config:FuzzBytes
 
 .PHONY: fuzz
 fuzz: ## look for new inputs that break the fuzz tests, each for FUZZTIME=20s

@@ -62,8 +62,12 @@ var rooms = map[string]room{
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, "golang.org/x/sync/errgroup"},
 	},
 	"transform": {
-		why:     "a leaf, pure: what becomes of a record; each engine brings its library",
-		outside: []string{"cel.dev/cel-go/", "github.com/itchyny/gojq", "github.com/klauspost/compress/gzip", "github.com/klauspost/compress/zstd"},
+		why: "a leaf, pure: what becomes of a record; each engine brings its library",
+		outside: []string{
+			"cel.dev/cel-go/", "github.com/itchyny/gojq", "github.com/klauspost/compress/gzip", "github.com/klauspost/compress/zstd",
+			"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api", "github.com/tetratelabs/wazero/experimental",
+			"golang.org/x/sys/unix", "golang.org/x/sys/cpu", // the memory of WebAssembly guests
+		},
 	},
 	"txn": {
 		why:     "the two-phase commit: when it becomes true",

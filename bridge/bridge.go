@@ -153,7 +153,7 @@ func New(o Options) (*Bridge, error) {
 	b.board = newBoard(Status{
 		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery),
 		OpenTxn: OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},
-		Memory:  Memory{Budget: batchBudget(o.Memory)},
+		Memory:  Memory{Budget: batchBudget(o.Memory)}, Interpreted: o.Chain.Interpreted(),
 	}, nil, func() int64 { return b.budget.Load().used.Load() })
 	var err error
 	if b.metrics, err = newMetrics(o.Registerer, b.board); err != nil {
@@ -190,6 +190,9 @@ func (o *Options) checkLetters() error {
 // timeout or abort, leave the group, close. abort cuts this short. Run answers nil after a clean stop; else
 // the error carries the exit status (ExitCode) or wraps txn.ErrFenced.
 func (b *Bridge) Run(ctx, abort context.Context) error {
+	if b.opts.Chain.Interpreted() {
+		b.log.Warn("a webassembly guest is interpreted, not compiled: memory of this process may not become executable (systemd: deploy/wasm.conf)")
+	}
 	face := newAdmin(b.opts.HTTPAddr, adminSources{
 		board: b.board, history: b.history, gatherer: b.opts.Gatherer,
 		maxSilence: 2*b.opts.EpochTimeout + b.opts.TxnTimeout, epochTimeout: b.opts.EpochTimeout, log: b.log,

@@ -201,7 +201,7 @@ func histogram(name, help string) prometheus.Histogram {
 type pictureCollector struct {
 	board *board
 
-	state, assigned, interval, txnAge, lag, memoryUsed, memoryBudget, build *prometheus.Desc
+	state, assigned, interval, txnAge, lag, memoryUsed, memoryBudget, interpreted, build *prometheus.Desc
 }
 
 func newPictureCollector(b *board) *pictureCollector {
@@ -222,14 +222,16 @@ func newPictureCollector(b *board) *pictureCollector {
 			"topic", "partition"),
 		memoryUsed:   describe("memory_used_bytes", "Decoded batches in memory whose records are not all acknowledged."),
 		memoryBudget: describe("memory_budget_bytes", "Limit of memory_used_bytes; polling waits when it is reached."),
-		build:        describe("build_info", "Always 1; the label tells the version.", "version"),
+		interpreted: describe("transform_interpreted",
+			"1 if a WebAssembly guest of the chain is interpreted because it cannot be compiled here, for about forty times the CPU time; else 0."),
+		build: describe("build_info", "Always 1; the label tells the version.", "version"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *pictureCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.state, c.assigned, c.interval, c.txnAge, c.lag, c.memoryUsed, c.memoryBudget, c.build,
+		c.state, c.assigned, c.interval, c.txnAge, c.lag, c.memoryUsed, c.memoryBudget, c.interpreted, c.build,
 	} {
 		out <- d
 	}
@@ -256,5 +258,10 @@ func (c *pictureCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.memoryUsed, float64(s.Memory.Used))
 	gauge(c.memoryBudget, float64(s.Memory.Budget))
+	interpreted := 0.0
+	if s.Interpreted {
+		interpreted = 1
+	}
+	gauge(c.interpreted, interpreted)
 	gauge(c.build, 1, s.Version)
 }

@@ -135,6 +135,7 @@ func TestMetricsShowTheBoard(t *testing.T) {
 		`eosbridge_lag_records{partition="1",topic="payments"}`: 5,
 		`eosbridge_memory_used_bytes`:                           3 << 20,
 		`eosbridge_memory_budget_bytes`:                         512 << 20,
+		`eosbridge_transform_interpreted`:                       0,
 		`eosbridge_build_info{version="v1.2.3"}`:                1,
 	})
 
@@ -203,7 +204,7 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	first := mustMetrics(t, reg, newBoard(Status{Version: "one", State: StateStopped}, nil, nil))
 	first.epoch(EpochSummary{Outcome: OutcomeCommitted, RecordsIn: 2, Committed: time.Second})
-	second := mustMetrics(t, reg, newBoard(Status{Version: "two", State: StateRunning}, nil, nil))
+	second := mustMetrics(t, reg, newBoard(Status{Version: "two", State: StateRunning, Interpreted: true}, nil, nil))
 	second.epoch(EpochSummary{Outcome: OutcomeCommitted, RecordsIn: 3, Committed: time.Second})
 	got := samples(gather(t, reg))
 	expect(t, got, map[string]float64{
@@ -213,6 +214,7 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 		`eosbridge_state{state="running"}`:                     1,
 		`eosbridge_state{state="stopped"}`:                     0,
 		`eosbridge_build_info{version="two"}`:                  1,
+		`eosbridge_transform_interpreted`:                      1,
 	})
 	if _, ok := got[`eosbridge_build_info{version="one"}`]; ok {
 		t.Error("the first bridge's board is still shown")

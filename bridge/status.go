@@ -96,6 +96,8 @@ type Status struct {
 	OpenTxn OpenTxn   `json:"open_transaction"`
 	Lag     LagStatus `json:"lag"`
 	Memory  Memory    `json:"memory"`
+	// Interpreted: a WebAssembly guest of the chain could not be compiled here.
+	Interpreted bool `json:"transform_interpreted"`
 }
 
 // LastCommitted says what was acknowledged last, and when.

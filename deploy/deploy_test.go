@@ -118,3 +118,19 @@ func TestDockerfile(t *testing.T) {
 		}
 	}
 }
+
+// TestDropInForWASM: it takes back what keeps compiled guests from being executed, and nothing else.
+func TestDropInForWASM(t *testing.T) {
+	var lines []string
+	for line := range strings.Lines(read(t, "wasm.conf")) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	if got := strings.Join(lines, " "); got != "[Service] MemoryDenyWriteExecute=no" {
+		t.Errorf("wasm.conf says %q", got)
+	}
+	if !strings.Contains(read(t, "eosbridge.service"), "\nMemoryDenyWriteExecute=yes\n") {
+		t.Error("the unit does not set what wasm.conf takes back")
+	}
+}

@@ -30,7 +30,7 @@ func subjects(t *testing.T) []subject {
 	t.Helper()
 	var exprs []string
 	for _, d := range Definitions() {
-		exprs = append(exprs, d.Example)
+		exprs = append(exprs, exampleOf(d))
 	}
 	for _, text := range goldenFiles(t) {
 		for line := range strings.Lines(text) {

@@ -49,6 +49,9 @@ func (t *onKey) Fork() Transform { return &onKey{spec: t.spec, chain: t.spec.New
 // Targets are those of the chain.
 func (t *onKey) Targets() []string { return t.spec.Targets() }
 
+// Interpreted is that of the chain.
+func (t *onKey) Interpreted() bool { return t.spec.Interpreted() }
+
 func (t *onKey) Apply(in *Record, out []Record) ([]Record, error) {
 	t.turned = *in
 	t.turned.Key, t.turned.Value = in.Value, in.Key

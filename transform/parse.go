@@ -86,8 +86,9 @@ func (c catalog) parse(expr string) (*Spec, error) {
 		if !known {
 			return nil, errorAt(expr, call.namePos, c.unknown(call.name))
 		}
-		call, err = call.fetched(expr)
-		if err != nil {
+		if definition.ReadsFile {
+			call.text = call.arg
+		} else if call, err = call.fetched(expr); err != nil {
 			return nil, err
 		}
 		built, err := definition.build(call.text)
@@ -123,6 +124,15 @@ func (s *Spec) Identity() bool {
 // Targets returns the topics that the chain may name as Record.Target, sorted and each
 // once. The default output is not among them.
 func (s *Spec) Targets() []string { return slices.Clone(s.targets) }
+
+// Interpreted reports whether a WebAssembly guest of the chain is interpreted, for some forty
+// times the CPU time, because memory of this process may not become executable.
+func (s *Spec) Interpreted() bool {
+	return slices.ContainsFunc(s.stages, func(st stage) bool {
+		guest, isGuest := st.first.(interface{ Interpreted() bool })
+		return isGuest && guest.Interpreted()
+	})
+}
 
 // String returns the expression in its plain form; Parse reads it as the same Spec. The
 // empty expression stays empty.

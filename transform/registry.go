@@ -15,6 +15,10 @@ type Definition struct {
 	Doc     string // plain sentences; the first is shown in lists
 	Example string // an expression that Parse accepts
 
+	// ReadsFile says that New itself reads the file that an argument beginning with @ names:
+	// it is no text, or more follows.
+	ReadsFile bool
+
 	// New makes an instance for one chain. It gets the argument as it is written, without
 	// the outer parentheses and the space around it, or, for @path, what stands in that
 	// file, and validates all of it: an error names the value and the remedy, and errAt

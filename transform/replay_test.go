@@ -105,6 +105,7 @@ var replayedNative = []string{
 	`drop_header(trace) | drop_tombstones | filter_header(h) | sample(90%)`,
 	`on_key(json_set(a=1.10) | regex_replace("k", "q"))`,
 	`on_key(header_from_json(h=.)) | json_extract(amount, bare)`,
+	`wasm(@testdata/guests/manners.wasm, steps: 100000)`,
 	`identity | set_header(h=1) | set_key_from_header(h) | route(a)`,
 }
 
