@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,19 +20,6 @@ import (
 	"github.com/eosbridge/eosbridge/txn"
 )
 
-// adminIndex is the answer of the root path. A test compares it with the routes.
-const adminIndex = `eosbridge
-
-/livez          is the process alive? (?verbose)
-/readyz         does it do its work? (?verbose)
-/metrics        Prometheus metrics
-/api/status     what it is doing, JSON
-/api/epochs     the last epochs, newest first, JSON
-/api/epochs/{n} one of them, JSON
-
-It only reads: GET and HEAD.
-`
-
 // adminSources is what the HTTP face shows. Nothing in it is changed.
 type adminSources struct {
 	board    *board
@@ -41,6 +29,7 @@ type adminSources struct {
 	maxSilence time.Duration
 	// epochTimeout is how long commits or polls may fail before /readyz does.
 	epochTimeout time.Duration
+	settings     []Setting
 	log          *slog.Logger
 }
 
@@ -140,9 +129,7 @@ func (a *admin) Shutdown(ctx context.Context) error {
 // adminRoutes are the paths of the HTTP face.
 func adminRoutes(from adminSources) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, http.StatusOK, adminIndex)
-	})
+	pageRoutes(mux, from)
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, r *http.Request) {
 		writeHealth(w, r, "livez", from.board.live(from.maxSilence))
 	})
@@ -150,7 +137,7 @@ func adminRoutes(from adminSources) http.Handler {
 		writeHealth(w, r, "readyz", from.board.ready(from.epochTimeout))
 	})
 	mux.HandleFunc("/api/status", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, from.board.snapshot())
+		writeJSON(w, http.StatusOK, newReport(from))
 	})
 	mux.HandleFunc("/api/epochs", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, Epochs{Epochs: from.history.latest()})
@@ -182,6 +169,43 @@ func readOnly(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Report is the answer of /api/status: the picture, what health says of it, and the counters.
+type Report struct {
+	Status
+	// Live and Ready are what /livez and /readyz answer; Problems has the reasons, and is empty if both hold.
+	Live     bool     `json:"live"`
+	Ready    bool     `json:"ready"`
+	Problems []string `json:"problems"`
+	// Verdict is the same in a word or three, and Advice what to do about the last error, for people.
+	Verdict  string `json:"verdict"`
+	Advice   string `json:"advice,omitempty"`
+	Counters Totals `json:"counters"`
+}
+
+func newReport(from adminSources) Report {
+	live, ready := from.board.live(from.maxSilence), from.board.ready(from.epochTimeout)
+	r := Report{
+		Status: from.board.snapshot(), Live: true, Ready: true, Problems: []string{}, Counters: from.history.sums(),
+	}
+	for _, c := range live {
+		r.Live = r.Live && c.reason == ""
+	}
+	for _, c := range ready {
+		r.Ready = r.Ready && c.reason == ""
+	}
+	checks := slices.Concat(live, ready)
+	for _, c := range checks {
+		if c.reason != "" {
+			r.Problems = append(r.Problems, oneLine(c.name+": "+c.reason))
+		}
+	}
+	r.Verdict = judge(r.Status, checks).word
+	if r.LastError != nil {
+		r.Advice = remedy(r.LastError.Class)
+	}
+	return r
 }
 
 // Epochs is the answer of /api/epochs.

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +21,13 @@ import (
 	"github.com/eosbridge/eosbridge/txn"
 )
 
-func testLog(t *testing.T) *slog.Logger {
+func testLog(t testing.TB) *slog.Logger {
 	t.Helper()
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // sampleSources are those of a bridge in the middle of its work.
-func sampleSources(t *testing.T) (adminSources, *handClock) {
+func sampleSources(t testing.TB) (adminSources, *handClock) {
 	t.Helper()
 	clock := newHandClock()
 	b, h, reg := sampleBoard(clock), newHistory(10), prometheus.NewRegistry()
@@ -62,7 +61,9 @@ func TestAdminPaths(t *testing.T) {
 		contentType string
 		body        string // contained
 	}{
-		{"/", 200, text, "/api/status"},
+		{"/", 200, "text/html; charset=utf-8", "/api/status"},
+		{"/page.css", 200, "text/css; charset=utf-8", "color-scheme"},
+		{"/page.js", 200, "text/javascript; charset=utf-8", "'use strict'"},
 		{"/livez", 200, text, "ok\n"},
 		{"/livez?verbose", 200, text, "[+]loop ok\nlivez check passed\n"},
 		{"/livez?verbose=1", 200, text, "[+]loop ok\n"},
@@ -110,7 +111,7 @@ func TestAdminOnlyReads(t *testing.T) {
 		"pprof": newPprof("127.0.0.1:0", sources.log).server.Handler,
 	} {
 		for _, path := range []string{
-			"/", "/livez", "/readyz", "/metrics", "/api/status", "/api/epochs", "/api/epochs/42", "/nothing",
+			"/", "/page.css", "/page.js", "/livez", "/readyz", "/metrics", "/api/status", "/api/epochs", "/api/epochs/42", "/nothing",
 			"/debug/pprof/", "/debug/pprof/symbol",
 		} {
 			for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"} {
@@ -183,21 +184,6 @@ func TestAdminHealthFailures(t *testing.T) {
 	}
 }
 
-// The index names every route and no other.
-func TestAdminIndex(t *testing.T) {
-	sources, _ := sampleSources(t)
-	routes := adminRoutes(sources)
-	paths := regexp.MustCompile(`(?m)^/\S+`).FindAllString(adminIndex, -1)
-	if len(paths) != 6 {
-		t.Fatalf("the index names %v", paths)
-	}
-	for _, path := range paths {
-		if answer := ask(t, routes, http.MethodGet, strings.ReplaceAll(path, "{n}", "41")); answer.Code != http.StatusOK {
-			t.Errorf("%s of the index answers %d", path, answer.Code)
-		}
-	}
-}
-
 func TestAdminJSONGolden(t *testing.T) {
 	sources, _ := sampleSources(t)
 	fresh := sources
@@ -244,11 +230,11 @@ func golden(t *testing.T, path string, got []byte) {
 func TestAdminJSONReadBack(t *testing.T) {
 	sources, _ := sampleSources(t)
 	routes := adminRoutes(sources)
-	var status Status
+	var status Report
 	if err := json.Unmarshal(ask(t, routes, "GET", "/api/status").Body.Bytes(), &status); err != nil {
 		t.Fatal(err)
 	}
-	if want := sources.board.snapshot(); !reflect.DeepEqual(status, want) {
+	if want := newReport(sources); !reflect.DeepEqual(status, want) {
 		t.Errorf("status\n%+v, want\n%+v", status, want)
 	}
 	var epochs Epochs

@@ -93,6 +93,7 @@ type Options struct {
 	Producing []kgo.Opt // for the producers: compression, metrics
 
 	HTTPAddr, PprofAddr string
+	Settings            []Setting // shown on the status page, secrets masked
 	Registerer          prometheus.Registerer
 	Gatherer            prometheus.Gatherer
 	Log                 *slog.Logger
@@ -151,7 +152,7 @@ func New(o Options) (*Bridge, error) {
 	b.budget.Store(newBudget(batchBudget(o.Memory)))
 	b.pace.unknown.Store(!o.Chain.Identity())
 	b.board = newBoard(Status{
-		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery),
+		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery), Lanes: o.Lanes,
 		OpenTxn: OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},
 		Memory:  Memory{Budget: batchBudget(o.Memory)}, Interpreted: o.Chain.Interpreted(),
 	}, nil, func() int64 { return b.budget.Load().used.Load() })
@@ -195,7 +196,7 @@ func (b *Bridge) Run(ctx, abort context.Context) error {
 	}
 	face := newAdmin(b.opts.HTTPAddr, adminSources{
 		board: b.board, history: b.history, gatherer: b.opts.Gatherer,
-		maxSilence: 2*b.opts.EpochTimeout + b.opts.TxnTimeout, epochTimeout: b.opts.EpochTimeout, log: b.log,
+		maxSilence: 2*b.opts.EpochTimeout + b.opts.TxnTimeout, epochTimeout: b.opts.EpochTimeout, settings: b.opts.Settings, log: b.log,
 	})
 	pprof := newPprof(b.opts.PprofAddr, b.log)
 	defer func() {

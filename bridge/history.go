@@ -132,6 +132,18 @@ type history struct {
 	ring []EpochSummary // fixed length
 	next int            // where the next summary goes
 	used int            // how many of ring are filled
+	sum  Totals         // of all that were ever added
+}
+
+// Totals counts epochs since the start of the process. Records and bytes are those of epochs that did not abort.
+type Totals struct {
+	Committed  int64 `json:"epochs_committed"`
+	Aborted    int64 `json:"epochs_aborted"`
+	Carried    int64 `json:"epochs_carried"`
+	RecordsIn  int64 `json:"records_in"`
+	BytesIn    int64 `json:"bytes_in"`
+	RecordsOut int64 `json:"records_out"`
+	BytesOut   int64 `json:"bytes_out"`
 }
 
 // newHistory returns a history of the last n epochs, of at least one.
@@ -146,6 +158,26 @@ func (h *history) add(s EpochSummary) {
 	h.ring[h.next] = s
 	h.next = (h.next + 1) % len(h.ring)
 	h.used = min(h.used+1, len(h.ring))
+	switch s.Outcome {
+	case OutcomeAborted:
+		h.sum.Aborted++
+		return
+	case OutcomeCarried:
+		h.sum.Carried++
+	default:
+		h.sum.Committed++
+	}
+	h.sum.RecordsIn += s.RecordsIn
+	h.sum.BytesIn += s.BytesIn
+	h.sum.RecordsOut += s.RecordsOut
+	h.sum.BytesOut += s.BytesOut
+}
+
+// sums returns the counts over all epochs that were ever added.
+func (h *history) sums() Totals {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sum
 }
 
 // latest returns copies, the epoch that ended last first. The result is never nil.

@@ -21,7 +21,7 @@ import (
 // update rewrites golden files and generated documents instead of comparing with them.
 var update = flag.Bool("update", false, "rewrite golden files and generated documents")
 
-func mustMetrics(t *testing.T, reg prometheus.Registerer, b *board) *metrics {
+func mustMetrics(t testing.TB, reg prometheus.Registerer, b *board) *metrics {
 	t.Helper()
 	m, err := newMetrics(reg, b)
 	if err != nil {

@@ -77,6 +77,7 @@ type Status struct {
 	MemberID   string `json:"member_id"`
 	Generation int32  `json:"generation"` // the member epoch with KIP-848
 	Delivery   string `json:"delivery"`
+	Lanes      int    `json:"lanes"`
 
 	// Assigned holds the partitions of each topic, ascending.
 	Assigned map[string][]int32 `json:"assigned"`

@@ -45,7 +45,7 @@ func lagOf(topic string, partition int32, lag int64) offsets.Lag {
 // sampleBoard shows a bridge in the middle of its work.
 func sampleBoard(clock *handClock) *board {
 	b := newBoard(Status{
-		Version: "v1.2.3", Group: "orders-bridge", Instance: "bridge-0", Delivery: "exactly-once",
+		Version: "v1.2.3", Group: "orders-bridge", Instance: "bridge-0", Delivery: "exactly-once", Lanes: 4,
 		OpenTxn: OpenTxn{TimeoutSeconds: 40}, Memory: Memory{Budget: 512 << 20},
 	}, clock.now, func() int64 { return 3 << 20 })
 	b.enter(StateJoining)

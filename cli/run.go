@@ -128,6 +128,9 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 		HTTPAddr:  string(b.HTTPAddr), PprofAddr: string(b.PprofAddr),
 		Registerer: registry, Gatherer: registry, Log: log,
 	}
+	for _, s := range cfg.Settings() {
+		o.Settings = append(o.Settings, bridge.Setting{Name: s.Name, Value: s.Value})
+	}
 	if o.Lanes == 0 {
 		o.Lanes = runtime.GOMAXPROCS(0)
 	}
