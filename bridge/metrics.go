@@ -201,7 +201,7 @@ func histogram(name, help string) prometheus.Histogram {
 type pictureCollector struct {
 	board *board
 
-	state, assigned, interval, txnAge, lag, memoryUsed, memoryBudget, interpreted, build *prometheus.Desc
+	state, assigned, interval, committed, waiting, txnAge, lag, stable, unstable, memoryUsed, memoryBudget, interpreted, build *prometheus.Desc
 }
 
 func newPictureCollector(b *board) *pictureCollector {
@@ -215,10 +215,20 @@ func newPictureCollector(b *board) *pictureCollector {
 			"Input partitions assigned to this instance."),
 		interval: describe("epoch_interval_seconds",
 			"Interval between barriers in force: BRIDGE_EPOCH_INTERVAL, or up to BRIDGE_EPOCH_MAX_INTERVAL while the source is behind."),
+		committed: describe("last_commit_timestamp_seconds",
+			"When an epoch was last committed, in seconds since 1970; 0 before the first."),
+		waiting: describe("waiting_for_positions_seconds",
+			"For how long assigned partitions have had no positions, because a transaction that holds some is not decided; 0 when they have them."),
 		txnAge: describe("open_transaction_age_ratio",
 			"Age of the oldest open transaction divided by the transaction timeout; at 1 the broker aborts it."),
 		lag: describe("lag_records",
 			"Offsets between the committed position and the last stable offset, per partition of this instance.",
+			"topic", "partition"),
+		stable: describe("last_stable_offset",
+			"Last stable offset of an input partition of this instance: as far as anyone may read who is read_committed.",
+			"topic", "partition"),
+		unstable: describe("unstable_records",
+			"Offsets between the last stable offset and the high watermark of an input partition: records of open transactions, and all behind them.",
 			"topic", "partition"),
 		memoryUsed:   describe("memory_used_bytes", "Decoded batches in memory whose records are not all acknowledged."),
 		memoryBudget: describe("memory_budget_bytes", "Limit of memory_used_bytes; polling waits when it is reached."),
@@ -231,7 +241,7 @@ func newPictureCollector(b *board) *pictureCollector {
 // Describe implements prometheus.Collector.
 func (c *pictureCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.state, c.assigned, c.interval, c.txnAge, c.lag, c.memoryUsed, c.memoryBudget, c.interpreted, c.build,
+		c.state, c.assigned, c.interval, c.committed, c.waiting, c.txnAge, c.lag, c.stable, c.unstable, c.memoryUsed, c.memoryBudget, c.interpreted, c.build,
 	} {
 		out <- d
 	}
@@ -252,9 +262,18 @@ func (c *pictureCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.assigned, float64(s.assignedPartitions()))
 	gauge(c.interval, s.IntervalSeconds)
+	committed := 0.0
+	if at := s.LastCommitted.At; !at.IsZero() {
+		committed = float64(at.UnixMilli()) / 1000
+	}
+	gauge(c.committed, committed)
+	gauge(c.waiting, c.board.waited().Seconds())
 	gauge(c.txnAge, s.OpenTxn.Share)
 	for _, l := range s.Lag.Partitions {
-		gauge(c.lag, float64(l.Lag), l.Topic, strconv.Itoa(int(l.Partition)))
+		partition := strconv.Itoa(int(l.Partition))
+		gauge(c.lag, float64(l.Lag), l.Topic, partition)
+		gauge(c.stable, float64(l.LastStable), l.Topic, partition)
+		gauge(c.unstable, float64(l.End-l.LastStable), l.Topic, partition)
 	}
 	gauge(c.memoryUsed, float64(s.Memory.Used))
 	gauge(c.memoryBudget, float64(s.Memory.Budget))

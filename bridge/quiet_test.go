@@ -17,7 +17,7 @@ func quietMinute() map[kmsg.Key]int {
 		kmsg.Fetch:         121, // each is held for half a second
 		kmsg.Heartbeat:     21,
 		kmsg.Metadata:      16, // of three clients each 30 s, and before each look at the lag
-		kmsg.ListOffsets:   14, // two for each look at the lag
+		kmsg.ListOffsets:   21, // three for each look at the lag
 		kmsg.OffsetFetch:   7,  // one for each
 		kmsg.PushTelemetry: 4,  // of four clients, as often as the broker asks for it (KIP-714)
 	}

@@ -151,6 +151,7 @@ type PartitionLag struct {
 	Partition  int32  `json:"partition"`
 	Committed  int64  `json:"committed"`
 	LastStable int64  `json:"last_stable"`
+	End        int64  `json:"end"` // high watermark
 	LogStart   int64  `json:"log_start"`
 	Lag        int64  `json:"lag"`
 }
@@ -377,7 +378,7 @@ func (b *board) lag(lags []offsets.Lag) {
 		for _, l := range lags {
 			s.Lag.Partitions = append(s.Lag.Partitions, PartitionLag{
 				Topic: l.Topic, Partition: l.Partition,
-				Committed: l.Committed, LastStable: l.LastStable, LogStart: l.LogStart, Lag: l.Lag,
+				Committed: l.Committed, LastStable: l.LastStable, End: l.End, LogStart: l.LogStart, Lag: l.Lag,
 			})
 		}
 		slices.SortFunc(s.Lag.Partitions, comparePartitions)
@@ -454,6 +455,14 @@ func (b *board) waits() {
 }
 
 func (b *board) positioned() { b.waiting.Store(nil) }
+
+// waited is for how long gained partitions have had no positions; 0 = they have them.
+func (b *board) waited() time.Duration {
+	if since := b.waiting.Load(); since != nil {
+		return b.now().Sub(*since)
+	}
+	return 0
+}
 
 // ready answers whether the bridge does its work: it is running, with partitions or standing by, and neither
 // commits nor polls have been failing, nor positions been missing, for longer than tolerance (the epoch timeout).

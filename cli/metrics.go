@@ -2,6 +2,7 @@ package cli
 
 import (
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,12 +13,23 @@ import (
 // every client, and would panic while an older one is still closing.
 type clientMetrics struct {
 	*kprom.Metrics
-	once sync.Once
+	once      sync.Once
+	throttled prometheus.Counter
 }
 
 func newClientMetrics(role string, reg prometheus.Registerer) *clientMetrics {
-	return &clientMetrics{Metrics: kprom.NewMetrics("eosbridge", kprom.Subsystem("kafka_"+role),
+	throttled := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "eosbridge", Subsystem: "kafka_" + role, Name: "throttle_seconds_total",
+		Help: "Time for which brokers have delayed our requests because of a quota (KIP-219), summed over the requests.",
+	})
+	reg.MustRegister(throttled)
+	return &clientMetrics{throttled: throttled, Metrics: kprom.NewMetrics("eosbridge", kprom.Subsystem("kafka_"+role),
 		kprom.Registerer(withoutGauges{reg}))}
+}
+
+// OnBrokerThrottle implements kgo.HookBrokerThrottle.
+func (m *clientMetrics) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, _ bool) {
+	m.throttled.Add(d.Seconds())
 }
 
 // OnNewClient implements kgo.HookNewClient.

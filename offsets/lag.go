@@ -19,6 +19,9 @@ type Lag struct {
 	// LastStable is the last stable offset: where a read_committed reader has to stop for now. Measured to the
 	// end of the log instead, a group behind an open transaction of somebody else would look slow.
 	LastStable int64
+	// End is the high watermark, never before LastStable: what lies between the two belongs to open transactions, or
+	// is behind them.
+	End int64
 	// LogStart is the first offset that the log still holds.
 	LogStart int64
 	// Lag is what is left to read up to LastStable, never negative; without a position, or with one that
@@ -28,7 +31,7 @@ type Lag struct {
 
 // String says everything; without it the embedded TopicPartition would speak for the whole.
 func (l Lag) String() string {
-	return fmt.Sprintf("%s: lag %d (committed %d, last stable %d, log start %d)", l.TopicPartition, l.Lag, l.Committed, l.LastStable, l.LogStart)
+	return fmt.Sprintf("%s: lag %d (committed %d, last stable %d, end %d, log start %d)", l.TopicPartition, l.Lag, l.Committed, l.LastStable, l.End, l.LogStart)
 }
 
 // Lags gives the lag of the group in every partition of the topics, ordered by topic and partition. Positions are
@@ -51,6 +54,10 @@ func Lags(ctx context.Context, adm *kadm.Client, group string, topics []string) 
 	if err := checkListed(stable, err, topics); err != nil {
 		return nil, fmt.Errorf("lag of group %q, last stable offsets: %w", group, err)
 	}
+	ends, err := adm.ListEndOffsets(ctx, topics...)
+	if err := checkListed(ends, err, topics); err != nil {
+		return nil, fmt.Errorf("lag of group %q, log ends: %w", group, err)
+	}
 
 	var (
 		lags    []Lag
@@ -61,6 +68,10 @@ func Lags(ctx context.Context, adm *kadm.Client, group string, topics []string) 
 			TopicPartition: TopicPartition{end.Topic, end.Partition},
 			Committed:      -1,
 			LastStable:     end.Offset,
+			End:            end.Offset,
+		}
+		if high, ok := ends.Lookup(end.Topic, end.Partition); ok {
+			lag.End = max(lag.End, high.Offset)
 		}
 		if o, ok := committed.Lookup(end.Topic, end.Partition); ok && o.Err != nil {
 			refused = append(refused, fmt.Errorf("%s: %w", lag.TopicPartition, o.Err))

@@ -33,18 +33,18 @@ func TestLags(t *testing.T) {
 		}
 	}
 	check("g",
-		Lag{TopicPartition{"a", 0}, 10, 10, 0, 0},
-		Lag{part(0), 4, 10, 0, 6},   // not 11: the open transaction does not count
-		Lag{part(1), 4, 10, 6, 4},   // retention has overtaken the position
-		Lag{part(2), -1, 10, 0, 10}, // no position
-		Lag{part(3), -1, 0, 0, 0},
+		Lag{TopicPartition{"a", 0}, 10, 10, 10, 0, 0},
+		Lag{part(0), 4, 10, 15, 0, 6},   // not 11: the open transaction does not count
+		Lag{part(1), 4, 10, 10, 6, 4},   // retention has overtaken the position
+		Lag{part(2), -1, 10, 10, 0, 10}, // no position
+		Lag{part(3), -1, 0, 0, 0, 0},
 	)
 	check("nobody",
-		Lag{TopicPartition{"a", 0}, -1, 10, 0, 10},
-		Lag{part(0), -1, 10, 0, 10},
-		Lag{part(1), -1, 10, 6, 4},
-		Lag{part(2), -1, 10, 0, 10},
-		Lag{part(3), -1, 0, 0, 0},
+		Lag{TopicPartition{"a", 0}, -1, 10, 10, 0, 10},
+		Lag{part(0), -1, 10, 15, 0, 10},
+		Lag{part(1), -1, 10, 10, 6, 4},
+		Lag{part(2), -1, 10, 10, 0, 10},
+		Lag{part(3), -1, 0, 0, 0, 0},
 	)
 	// A position held back by a transaction is shown as it is committed, at once.
 	b.stage(t, open, "g", part(0), 9)
@@ -66,8 +66,8 @@ func TestLags(t *testing.T) {
 }
 
 func TestLagString(t *testing.T) {
-	l := Lag{TopicPartition{"in", 1}, 4, 10, 6, 4}
-	if got, want := l.String(), "in-1: lag 4 (committed 4, last stable 10, log start 6)"; got != want {
+	l := Lag{TopicPartition{"in", 1}, 4, 10, 10, 6, 4}
+	if got, want := l.String(), "in-1: lag 4 (committed 4, last stable 10, end 10, log start 6)"; got != want {
 		t.Errorf("String() = %q, want %q", got, want)
 	}
 }
