@@ -32,7 +32,7 @@ const maxMillis = math.MaxInt64
 
 // clockMargin is how far the broker's clock may be from ours: a time that is beyond a bound by less is for the broker to
 // judge.
-const clockMargin = time.Minute
+const clockMargin = 5 * time.Minute
 
 // refuse answers the class of failure of an output that the topic certainly refuses, and why; else an empty class. extra
 // is how many bytes will be added to it.

@@ -202,7 +202,7 @@ func TestDLQRefused(t *testing.T) {
 				write := func(p int32, value []byte, at time.Time) {
 					records = append(records, &kgo.Record{Topic: in, Partition: p, Value: value, Timestamp: at})
 				}
-				now, soon := time.Now().Add(-time.Hour), time.Now().Add(50*time.Second)
+				now, soon := time.Now().Add(-time.Hour), time.Now().Add(4*time.Minute)
 				noise := make([]byte, 40_000)
 				_, _ = rand.Read(noise) // never fails
 				for i := range 300 {
