@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	},
 	"cli": {
 		why:   "parses and wires: it alone turns configuration into the rooms' options, and it hosts the demo's broker",
-		rooms: []string{"config", "audit", "bridge", "transform", "txn", "offsets"},
+		rooms: []string{"config", "audit", "bridge", "check", "transform", "txn", "offsets", "topics"},
 		outside: []string{
 			franz, "github.com/twmb/franz-go/plugin/kprom", prometheus, "golang.org/x/",
 			"github.com/KimMachineGun/automemlimit/memlimit", "github.com/coreos/go-systemd/v22/daemon", "go.yaml.in/yaml/v3",
@@ -56,9 +56,17 @@ var rooms = map[string]room{
 		rooms:   []string{"offsets"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", "golang.org/x/sync/errgroup"},
 	},
+	"check": {
+		why:     "asks a cluster before a start, and judges by pure rules; it says what the bridge would, so it shares the laws",
+		rooms:   []string{"txn", "offsets", "topics"},
+		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", "golang.org/x/sync/errgroup"},
+	},
+	"topics": {
+		why: "a leaf, pure: which topics a pipeline reads and writes",
+	},
 	"bridge": {
 		why:     "the runtime: who does what, and in which order",
-		rooms:   []string{"transform", "txn", "offsets", "internal/batch", "internal/crashpoint"},
+		rooms:   []string{"transform", "txn", "offsets", "topics", "internal/batch", "internal/crashpoint"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, "golang.org/x/sync/errgroup"},
 	},
 	"transform": {

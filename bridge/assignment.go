@@ -129,7 +129,7 @@ func (s *session) consumerOptions() []kgo.Opt {
 	})
 	opts = append(opts, s.fetchLimits()...)
 	if o.Pattern != nil {
-		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(o.Pattern.String()), kgo.ConsumeExcludeTopics(o.excluded()...))
+		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(o.Pattern.String()), kgo.ConsumeExcludeTopics(o.plan().Excluded()...))
 	} else {
 		opts = append(opts, kgo.ConsumeTopics(o.Inputs...))
 	}

@@ -1,15 +1,6 @@
 package bridge
 
-import (
-	"strings"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-)
-
-// outputTopic expands the output template for one input topic.
-func outputTopic(template, input string) string {
-	return strings.ReplaceAll(template, "{topic}", input)
-}
+import "github.com/twmb/franz-go/pkg/kgo"
 
 // partitioner chooses the output partition from the record and, for "preserve", from the source partition that
 // the lane left in Record.Partition. It runs inside the client, which knows the number of partitions.

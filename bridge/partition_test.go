@@ -45,22 +45,6 @@ func TestMurmur2LikeTheClient(t *testing.T) {
 	}
 }
 
-func TestOutputTopic(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ template, want string }{
-		{"out", "out"},
-		{"{topic}", "orders"},
-		{"copy-of-{topic}.v2", "copy-of-orders.v2"},
-		{"{topic}-{topic}", "orders-orders"},
-		{"{Topic}", "{Topic}"},
-		{"", ""},
-	} {
-		if got := outputTopic(tc.template, "orders"); got != tc.want {
-			t.Errorf("outputTopic(%q) = %q, want %q", tc.template, got, tc.want)
-		}
-	}
-}
-
 // where answers the output partition of each value.
 func (w *world) where(topic string) map[string]int32 {
 	w.t.Helper()

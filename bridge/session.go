@@ -15,6 +15,7 @@ import (
 
 	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/topics"
 	"github.com/eosbridge/eosbridge/txn"
 )
 
@@ -346,7 +347,7 @@ func (s *session) build() {
 
 // converter is one for a lane, with a chain instance of its own.
 func (s *session) converter(lane int, p *policy) converter {
-	c := converter{lane: lane, target: func(input string) string { return outputTopic(s.opts.Output, input) }, policy: p, restore: s.opts.Restore, log: s.log}
+	c := converter{lane: lane, target: func(input string) string { return topics.Expand(s.opts.Output, input) }, policy: p, restore: s.opts.Restore, log: s.log}
 	if !s.opts.Chain.Identity() {
 		c.chain = s.opts.Chain.New()
 	}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/eosbridge/eosbridge/internal/crashpoint"
 	"github.com/eosbridge/eosbridge/offsets"
+	"github.com/eosbridge/eosbridge/topics"
 	"github.com/eosbridge/eosbridge/txn"
 )
 
@@ -42,11 +41,10 @@ func (s *session) checkLimits(ctx context.Context) error {
 			if v.Key != "group.consumer.session.timeout.ms" || v.Value == nil {
 				continue
 			}
-			session, err := time.ParseDuration(*v.Value + "ms")
-			if err == nil && s.opts.TxnTimeout >= session {
-				return txn.Fatalf(txn.StatusConfig,
-					"BRIDGE_TXN_TIMEOUT=%s must be below the broker's group.consumer.session.timeout.ms=%s: a member that is presumed dead must not keep a transaction open",
-					s.opts.TxnTimeout, session)
+			if session, err := time.ParseDuration(*v.Value + "ms"); err == nil {
+				if err := txn.BelowSession(s.opts.TxnTimeout, session); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -96,63 +94,30 @@ func (s *session) inputs(ctx context.Context) (kadm.TopicDetails, error) {
 		}
 		return topics, nil
 	}
-	topics, err := s.admin.ListTopics(ctx)
+	all, err := s.admin.ListTopics(ctx)
 	if err != nil {
 		return nil, txn.Classify(txn.CallFetch, fmt.Errorf("list topics: %w", err))
 	}
 	reads := s.opts.Reads()
-	for name := range topics {
+	for name := range all {
 		if !reads(name) {
-			delete(topics, name)
+			delete(all, name)
 		}
 	}
-	return topics, nil
+	return all, nil
+}
+
+// plan says which topics are read and written.
+func (o *Options) plan() topics.Plan {
+	p := topics.Plan{Names: o.Inputs, Pattern: o.Pattern, Output: o.Output, Targets: o.Chain.Targets(), Letters: o.letters(), ByKey: o.ByKey}
+	if o.Restore != nil {
+		p.Restored = o.Restore.Topics
+	}
+	return p
 }
 
 // Reads tells topics that are inputs from others.
-func (o *Options) Reads() func(topic string) bool {
-	if o.Pattern == nil {
-		return func(topic string) bool { return slices.Contains(o.Inputs, topic) }
-	}
-	var never []*regexp.Regexp
-	for _, pattern := range o.excluded() {
-		never = append(never, regexp.MustCompile(pattern))
-	}
-	return func(topic string) bool {
-		return o.Pattern.MatchString(topic) && !slices.ContainsFunc(never, func(r *regexp.Regexp) bool { return r.MatchString(topic) })
-	}
-}
-
-// outputs are the topics that records of the given inputs may go to.
-func (s *session) outputs(inputs []string) map[string]bool {
-	out := map[string]bool{}
-	for _, t := range s.opts.Chain.Targets() {
-		out[t] = true
-	}
-	for _, in := range inputs {
-		if s.opts.Pattern == nil || s.opts.Pattern.MatchString(in) {
-			out[outputTopic(s.opts.Output, in)] = true
-		}
-	}
-	return out
-}
-
-// excluded are the patterns of topics that a regular expression must never read: internal topics, our own
-// outputs, with {topic} standing for anything, and the dead letters.
-func (o *Options) excluded() []string {
-	quoted := regexp.QuoteMeta(o.Output)
-	patterns := []string{"^__.*$", "^" + strings.ReplaceAll(quoted, regexp.QuoteMeta("{topic}"), ".+") + "$"}
-	if o.Output == "{topic}" {
-		patterns = patterns[:1]
-	}
-	for _, t := range o.Chain.Targets() {
-		patterns = append(patterns, "^"+regexp.QuoteMeta(t)+"$")
-	}
-	if o.DLQ != "" {
-		patterns = append(patterns, "^"+regexp.QuoteMeta(o.DLQ)+"$")
-	}
-	return patterns
-}
+func (o *Options) Reads() func(topic string) bool { return o.plan().Reads() }
 
 // prepareStart decides, before we join, where topics without a position begin, and makes it durable: a kill
 // before the first epoch must not decide anew.
@@ -201,14 +166,12 @@ func (s *session) refuseWrittenOutput(ctx context.Context, first offsets.Positio
 	for tp := range first {
 		inputs = append(inputs, tp.Topic)
 	}
-	topic, written, err := offsets.OutputWritten(ctx, s.admin, slices.Sorted(maps.Keys(s.outputs(inputs))))
+	topic, written, err := offsets.OutputWritten(ctx, s.admin, s.opts.plan().Written(inputs))
 	if err != nil {
 		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the output: %w", err))
 	}
 	if written {
-		return txn.Fatalf(txn.StatusConfig,
-			"group %q has no position for topic %q, yet output topic %q has been written to: have the positions expired? "+
-				"Say where to begin with BRIDGE_START=earliest, latest or a time (RFC 3339)", s.opts.Group, inputs[0], topic)
+		return txn.Fatalf(txn.StatusConfig, "%s? %s", offsets.Expired(s.opts.Group, inputs[0], topic), offsets.ExpiredRemedy)
 	}
 	return nil
 }
@@ -261,59 +224,36 @@ func (s *session) sameTopics(topics kadm.TopicDetails) error {
 // checkOutputs demands that every output partition exists, and reads what records the topics accept. The
 // bridge never creates a topic.
 func (s *session) checkOutputs(ctx context.Context, inputs kadm.TopicDetails) error {
-	need := map[string]int{} // output topic: partitions
-	widest, widestName := 0, ""
+	partitions := map[string]int{}
 	for name, d := range inputs {
-		if out := outputTopic(s.opts.Output, name); out != "" {
-			need[out] = max(need[out], 1, s.wants(len(d.Partitions)))
-		}
-		if len(d.Partitions) > widest {
-			widest, widestName = len(d.Partitions), name
-		}
+		partitions[name] = len(d.Partitions)
 	}
-	for _, t := range s.opts.Chain.Targets() {
-		need[t] = max(need[t], 1, s.wants(widest))
-	}
-	if s.opts.Restore != nil {
-		for _, t := range s.opts.Restore.Topics {
-			need[t] = 1 // a letter goes to the partition that it names
-		}
-	}
-	if len(need) == 0 {
+	needs := s.opts.plan().Needs(partitions)
+	if len(needs) == 0 {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(need))
-	if s.opts.OnError == DeadLetter {
-		names = append(names, s.opts.DLQ)
+	names := make([]string, len(needs))
+	for i, need := range needs {
+		names[i] = need.Topic
 	}
-	topics, err := s.look(ctx, names...)
+	found, err := s.look(ctx, names...)
 	if err != nil {
 		return txn.Classify(txn.CallProduce, fmt.Errorf("look at the output topics: %w", err))
 	}
-	for _, name := range names {
-		d := topics[name]
+	for _, need := range needs {
+		d := found[need.Topic]
 		switch have := len(d.Partitions); {
-		case errors.Is(d.Err, kerr.UnknownTopicOrPartition) && name == s.opts.DLQ:
-			return txn.Fatalf(txn.StatusConfig, "topic %q for dead letters does not exist (BRIDGE_DLQ_TOPIC); the bridge creates no topics: "+
-				"kafka-topics.sh --bootstrap-server … --create --topic %s --partitions %d", name, name, max(widest, 1))
+		case errors.Is(d.Err, kerr.UnknownTopicOrPartition) && need.Letters:
+			return txn.Fatalf(txn.StatusConfig, "topic %q for dead letters does not exist (BRIDGE_DLQ_TOPIC); the bridge creates no topics: %s", need.Topic, need.Create("…"))
 		case errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			return txn.Fatalf(txn.StatusConfig, "output topic %q does not exist; the bridge creates no topics: "+
-				"kafka-topics.sh --bootstrap-server … --create --topic %s --partitions %d", name, name, need[name])
+			return txn.Fatalf(txn.StatusConfig, "output topic %q does not exist; the bridge creates no topics: %s", need.Topic, need.Create("…"))
 		case d.Err != nil:
-			return txn.Classify(txn.CallProduce, fmt.Errorf("output topic %q: %w", name, d.Err))
-		case have < need[name]:
-			return txn.Fatalf(txn.StatusConfig, "output topic %q has %d partitions, input topic %q has %d and BRIDGE_PARTITIONING=preserve keeps partitions: "+
-				"kafka-topics.sh --bootstrap-server … --alter --topic %s --partitions %d, or set BRIDGE_PARTITIONING=key", name, have, widestName, widest, name, need[name])
+			return txn.Classify(txn.CallProduce, fmt.Errorf("output topic %q: %w", need.Topic, d.Err))
+		case need.Short(have):
+			return txn.Fatalf(txn.StatusConfig, "%s: %s", need.Narrow(have), need.Widen("…"))
 		}
 	}
 	return s.readRules(ctx, names)
-}
-
-func (s *session) wants(inputPartitions int) int {
-	if s.opts.ByKey {
-		return 1
-	}
-	return inputPartitions
 }
 
 // adjustOffsets decides where partitions without a position begin, and commits that first. Partitions that were there

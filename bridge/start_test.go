@@ -441,33 +441,6 @@ func TestBatchLimit(t *testing.T) {
 	}
 }
 
-// TestExcluded holds the patterns against topics.
-func TestExcluded(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		output, transforms string
-		out, in            []string
-	}{
-		{"out", "", []string{"out", "__x"}, []string{"outer", "my-out", "in", "_x"}},
-		{"copy.{topic}", "", []string{"copy.a", "copy.copy.a"}, []string{"copy-a", "copy.", "xcopy.a"}},
-		{"{topic}+", "route(r.s)", []string{"a+", "r.s"}, []string{"a", "aa", "rxs"}},
-	} {
-		o := Options{Pattern: regexp.MustCompile("."), Output: tc.output, Chain: chain(t, tc.transforms)}
-		reads := o.Reads()
-		matches := func(topic string) bool { return !reads(topic) }
-		for _, topic := range tc.out {
-			if !matches(topic) {
-				t.Errorf("output %s: %s may be read", tc.output, topic)
-			}
-		}
-		for _, topic := range tc.in {
-			if matches(topic) {
-				t.Errorf("output %s: %s may not be read", tc.output, topic)
-			}
-		}
-	}
-}
-
 // TestDenied: what an ACL forbids ends the start with status 77 and names it.
 func TestDenied(t *testing.T) {
 	for name, fault := range map[string]kfake.Fault{

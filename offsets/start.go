@@ -198,6 +198,15 @@ func OutputWritten(ctx context.Context, adm *kadm.Client, topics []string) (topi
 	return "", false, nil
 }
 
+// Expired says why a topic without a position is no first start: positions that have expired look like one, and every
+// record of the input would be written again.
+func Expired(group, input, output string) string {
+	return fmt.Sprintf("group %q has no position for topic %q, yet output topic %q has been written to: have the positions expired", group, input, output)
+}
+
+// ExpiredRemedy is what to do about it.
+const ExpiredRemedy = "Say where to begin with BRIDGE_START=earliest, latest or a time (RFC 3339)"
+
 // FirstStart gives the start positions of all partitions of those topics of which the group has no position at
 // all; it is empty if there is no such topic. A topic with a position for one partition has been started before:
 // its other partitions came later and are not here, they begin at the earliest offset.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -38,21 +40,11 @@ func Probe(ctx context.Context, adm *kadm.Client, consumer bool) (int16, error) 
 		if b.Err != nil {
 			return 0, fmt.Errorf("probe versions of broker %d: %w", b.NodeID, b.Err)
 		}
-		if v, ok := b.KeyMaxVersion(int16(kmsg.AddPartitionsToTxn)); !ok || v < 4 {
-			return 0, Fatalf(StatusConfig, "broker %d runs Kafka %s: 3.6 is the oldest supported (transaction verification, KIP-890): upgrade the broker",
-				b.NodeID, b.VersionGuess())
-		}
-		if v, ok := b.KeyMaxVersion(int16(kmsg.DescribeLogDirs)); consumer && (!ok || v < 5) {
-			return 0, Fatalf(StatusConfig, "broker %d runs Kafka %s: BRIDGE_GROUP_PROTOCOL=consumer needs 4.3 or later: upgrade the broker, or set classic",
-				b.NodeID, b.VersionGuess())
+		if err := Supported(b.NodeID, b.Raw(), consumer); err != nil {
+			return 0, err
 		}
 		if at := b.Raw().FinalizedFeaturesEpoch; at >= newest {
-			newest, version = at, 0
-			for _, f := range b.Raw().FinalizedFeatures {
-				if f.Name == "transaction.version" {
-					version = f.MaxVersionLevel
-				}
-			}
+			newest, version = at, Finalized(b.Raw())
 		}
 	}
 	if len(all) == 0 { // the controller counts none in: a lone broker that stood still, or has just come up
@@ -62,6 +54,51 @@ func Probe(ctx context.Context, adm *kadm.Client, consumer bool) (int16, error) 
 		return 0, fmt.Errorf("probe broker versions: %w", errors.Join(down...))
 	}
 	return version, nil
+}
+
+// Supported says why a broker that answered so is too old, or nil. consumer asks for the broker's side of the group
+// protocol of that name as well.
+func Supported(node int32, answer *kmsg.ApiVersionsResponse, consumer bool) error {
+	knows := func(key kmsg.Key, version int16) bool {
+		return slices.ContainsFunc(answer.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool {
+			return k.ApiKey == int16(key) && k.MaxVersion >= version
+		})
+	}
+	switch {
+	case !knows(kmsg.AddPartitionsToTxn, 4):
+		return Fatalf(StatusConfig, "broker %d runs Kafka %s: 3.6 is the oldest supported (transaction verification, KIP-890): upgrade the broker",
+			node, Guess(answer))
+	case consumer && !knows(kmsg.DescribeLogDirs, 5):
+		return Fatalf(StatusConfig, "broker %d runs Kafka %s: BRIDGE_GROUP_PROTOCOL=consumer needs 4.3 or later: upgrade the broker, or set classic",
+			node, Guess(answer))
+	}
+	return nil
+}
+
+// Guess names the version of Kafka that answers so; a broker tells only which requests it knows.
+func Guess(answer *kmsg.ApiVersionsResponse) string {
+	return kversion.FromApiVersionsResponse(answer).VersionGuess()
+}
+
+// Finalized gives the cluster's transaction.version as a broker knows it, 0 if the feature is absent.
+func Finalized(answer *kmsg.ApiVersionsResponse) int16 {
+	for _, f := range answer.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel
+		}
+	}
+	return 0
+}
+
+// BelowSession says why a transaction timeout does not go with the session timeout that the brokers set for groups of
+// the consumer protocol, or nil.
+func BelowSession(timeout, session time.Duration) error {
+	if timeout < session {
+		return nil
+	}
+	return Fatalf(StatusConfig,
+		"BRIDGE_TXN_TIMEOUT=%s must be below the broker's group.consumer.session.timeout.ms=%s: a member that is presumed dead must not keep a transaction open",
+		timeout, session)
 }
 
 // below2 caps TxnOffsetCommit at v4 for clusters below transaction.version 2. From v5 on the broker adds the
