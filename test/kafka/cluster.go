@@ -48,6 +48,10 @@ type Options struct {
 	// Features are finalized when the nodes are formatted, e.g.
 	// "transaction.version": 1. Those not named get the version's default.
 	Features map[string]int16
+	// Users, if set, have passwords by their names. Each node then has a second listener, on which clients say who they
+	// are (SASL/PLAIN) and may do what ACLs permit them; see Guarded. The first one stays open, and whoever comes by it
+	// is a super user.
+	Users map[string]string
 	// JVM flags are added and win, e.g. "-XX:TieredStopAtLevel=4" to measure
 	// throughput.
 	JVM []string
@@ -115,7 +119,7 @@ func run(ctx context.Context, o Options, jars, archive string) (*Cluster, error)
 
 func (c *Cluster) start(ctx context.Context) error {
 	host := c.options.Host
-	ports, err := freePorts(host, 2*c.options.Nodes)
+	ports, err := freePorts(host, 3*c.options.Nodes)
 	if err != nil {
 		return err
 	}
@@ -123,8 +127,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		c.nodes = append(c.nodes, &Node{
 			cluster:    c,
 			id:         i + 1,
-			addr:       address(host, ports[2*i]),
-			controller: address(host, ports[2*i+1]),
+			addr:       address(host, ports[3*i]),
+			controller: address(host, ports[3*i+1]),
+			guarded:    address(host, ports[3*i+2]),
 			dir:        filepath.Join(c.dir, fmt.Sprintf("node-%d", i+1)),
 		})
 	}
@@ -152,6 +157,15 @@ func (c *Cluster) start(ctx context.Context) error {
 
 // Bootstrap returns the brokers' addresses, separated by commas.
 func (c *Cluster) Bootstrap() string { return strings.Join(c.seeds(), ",") }
+
+// Guarded returns the addresses of the listeners for Options.Users, separated by commas.
+func (c *Cluster) Guarded() string {
+	addrs := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		addrs[i] = n.guarded
+	}
+	return strings.Join(addrs, ",")
+}
 
 // Version returns the version of Apache Kafka that runs.
 func (c *Cluster) Version() string { return c.options.Version }

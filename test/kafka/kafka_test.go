@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/eosbridge/eosbridge/test/kafka"
 )
@@ -221,5 +225,38 @@ func consume(t *testing.T, c *kafka.Cluster, topic string, want int) {
 			t.Fatalf("after %d of %d records: %v", got, want, err)
 		}
 		got += fetches.NumRecords()
+	}
+}
+
+func TestUsers(t *testing.T) {
+	t.Parallel() // mostly waits
+	c := kafka.Start(t, kafka.Options{Users: map[string]string{"bridge": "a b=c"}})
+	topic := c.Topic(t, 1)
+	as := func(password string) error {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Guarded()), kgo.RequestRetries(0), kgo.SASL(plain.Auth{User: "bridge", Pass: password}.AsMechanism()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		_, err = kadm.NewClient(cl).Metadata(t.Context(), topic)
+		return err
+	}
+	if err := as("a b=c"); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("without an ACL: %v", err)
+	}
+	acl := kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).Allow("User:bridge").AllowHosts("*")
+	if _, err := c.Admin(t).CreateACLs(t.Context(), acl); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.Now().Add(time.Minute) // the broker's authorizer follows the controller
+	err := as("a b=c")
+	for err != nil && time.Now().Before(limit) {
+		err = as("a b=c")
+	}
+	if err != nil {
+		t.Errorf("with an ACL: %v", err)
+	}
+	if err := as("wrong"); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+		t.Errorf("with a wrong password: %v", err)
 	}
 }

@@ -28,6 +28,7 @@ type Node struct {
 	id         int
 	addr       string // of the broker's listener
 	controller string // of the controller's listener
+	guarded    string // of the listener for Options.Users
 	dir        string
 
 	mu   sync.Mutex
@@ -238,11 +239,29 @@ func (n *Node) properties() map[string]string {
 		// The cleaner rests for 15 s by default.
 		"log.cleaner.backoff.ms": "500",
 	}
+	if len(c.options.Users) > 0 {
+		n.guard(p)
+	}
 	maps.Copy(p, c.options.Properties)
 	if c.options.PerNode != nil {
 		maps.Copy(p, c.options.PerNode(n.id))
 	}
 	return p
+}
+
+// guard adds the listener on which clients have to say who they are, and the authorizer.
+func (n *Node) guard(p map[string]string) {
+	jaas := "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	for _, user := range slices.Sorted(maps.Keys(n.cluster.options.Users)) {
+		jaas += fmt.Sprintf(" user_%s=%q", user, n.cluster.options.Users[user])
+	}
+	p["listeners"] += ",GUARDED://" + n.guarded
+	p["advertised.listeners"] += ",GUARDED://" + n.guarded
+	p["listener.security.protocol.map"] += ",GUARDED:SASL_PLAINTEXT"
+	p["listener.name.guarded.sasl.enabled.mechanisms"] = "PLAIN"
+	p["listener.name.guarded.plain.sasl.jaas.config"] = jaas + ";"
+	p["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+	p["super.users"] = "User:ANONYMOUS" // brokers, controllers and the test itself
 }
 
 // tail returns the end of the node's log for an error message.
