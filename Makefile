@@ -65,8 +65,8 @@ image: build ## container image with buildah (IMAGE=eosbridge:<version>)
 	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE)
 
 .PHONY: docs
-docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics, known faults)
-	$(GO) test ./config ./transform ./bridge ./test/proof -run 'Reference|Document' -update
+docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics, check, known faults)
+	$(GO) test ./config ./transform ./bridge ./check ./test/proof -run 'Reference|Document' -update
 
 .PHONY: fmt
 fmt: ## format all code

@@ -46,10 +46,10 @@ func Load(environ map[string]string, hostname string, checks ...Check) (*Config,
 		}
 	}
 	checkNames(environ, r)
-	if len(r.list) > 0 {
-		return nil, &Problems{List: r.list}
-	}
 	c.settings = c.describe(values, origins)
+	if len(r.list) > 0 {
+		return nil, &Problems{List: r.list, Read: c}
+	}
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,19 @@ func (p Problem) String() string { return p.Variable + ": " + p.Message }
 // first thing found. The process should end with status 78 (EX_CONFIG).
 type Problems struct {
 	List []Problem
+	// Read is the configuration as far as it could be read, for who wants to look further than its problems: what could
+	// not be read is zero, and what breaks a law is as it was given. Nil if nothing was read.
+	Read *Config
+}
+
+// Spare says whether there is a configuration, and nothing is wrong with those variables. A name that ends with an
+// underscore stands for all that begin so.
+func (p *Problems) Spare(variables ...string) bool {
+	return p.Read != nil && !slices.ContainsFunc(p.List, func(problem Problem) bool {
+		return slices.ContainsFunc(variables, func(v string) bool {
+			return problem.Variable == v || strings.HasSuffix(v, "_") && strings.HasPrefix(problem.Variable, v)
+		})
+	})
 }
 
 // Error returns a heading and one line for each problem.

@@ -26,7 +26,8 @@ func TestSelect(t *testing.T) {
 		{
 			"an output without anything around it names no topic to exclude",
 			topics.Plan{Pattern: regexp.MustCompile("^(?:orders)$"), Output: "{topic}"},
-			[]string{"orders"}, nil,
+			[]string{"orders"},
+			nil,
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -57,19 +58,23 @@ func TestNeeds(t *testing.T) {
 		want []topics.Need
 	}{
 		{
-			"one output takes the widest input", topics.Plan{Output: "out"},
+			"one output takes the widest input",
+			topics.Plan{Output: "out"},
 			[]topics.Need{{Topic: "out", Partitions: 8, Widest: "b", InputPartitions: 8}},
 		},
 		{
-			"an output of each input", topics.Plan{Output: "{topic}-x"},
+			"an output of each input",
+			topics.Plan{Output: "{topic}-x"},
 			[]topics.Need{{Topic: "a-x", Partitions: 3, Widest: "a", InputPartitions: 3}, {Topic: "b-x", Partitions: 8, Widest: "b", InputPartitions: 8}},
 		},
 		{
-			"targets take any input", topics.Plan{Output: "out", Targets: []string{"late"}},
+			"targets take any input",
+			topics.Plan{Output: "out", Targets: []string{"late"}},
 			[]topics.Need{{Topic: "late", Partitions: 8, Widest: "b", InputPartitions: 8}, {Topic: "out", Partitions: 8, Widest: "b", InputPartitions: 8}},
 		},
 		{
-			"by key one is enough", topics.Plan{Output: "out", ByKey: true},
+			"by key one is enough",
+			topics.Plan{Output: "out", ByKey: true},
 			[]topics.Need{{Topic: "out", Partitions: 1, Widest: "b", InputPartitions: 8}},
 		},
 	} {

@@ -263,7 +263,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O65", Where: "MaterializeInc/materialize #26136; redpanda-data/redpanda #2891, #14969", Fault: "a right is missing, and the error at the first commit does not say which",
-		Tests: []string{"bridge.TestRights", "bridge.TestDenied"},
+		Tests: []string{"e2e.TestMinimalAccess", "e2e.TestCheckPlantedFaults", "bridge.TestRights", "bridge.TestDenied"},
 	},
 	{
 		ID: "O66", Where: "dpkp/kafka-python #2205; segmentio/kafka-go #1100; akka/alpakka-kafka #1592", Fault: "credentials end in the middle of a transaction; a renewed certificate is not read; passwords show in logs",
