@@ -59,7 +59,7 @@ type command struct {
 
 // commands lists all commands in the order of the help text. The first one runs if none is named.
 func commands() []command {
-	return []command{runCommand(), statusCommand(), demoCommand(), checkCommand(), auditCommand(), dlqCommand(), configCommand(), transformCommand(), versionCommand()}
+	return []command{runCommand(), statusCommand(), demoCommand(), checkCommand(), auditCommand(), dlqCommand(), txnCommand(), configCommand(), transformCommand(), versionCommand()}
 }
 
 // Main runs the command that c.Args names and returns the exit status of the process.

@@ -47,7 +47,7 @@ func runMain(environ map[string]string, args ...string) (code int, stdout, stder
 func TestUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"confg":               `unknown command "confg": did you mean "config"? See eosbridge help`,
-		"bench":               `unknown command "bench": use one of run, status, demo, check, audit, dlq, config, transform, version; see eosbridge help`,
+		"bench":               `unknown command "bench": use one of run, status, demo, check, audit, dlq, txn, config, transform, version; see eosbridge help`,
 		"help confg":          `unknown command "confg": did you mean "config"?`,
 		"version x":           `unexpected argument "x"; see eosbridge version --help`,
 		"version --jsn":       "flag provided but not defined: -jsn; see eosbridge version --help",

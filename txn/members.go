@@ -10,12 +10,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// liveInstances gives the member ids of the group's static members by instance id. It asks both group protocols, for
+// Member is who holds an instance id in the group, as the group coordinator describes it.
+type Member struct {
+	ID       string `json:"member_id"`
+	ClientID string `json:"client_id"`
+	Host     string `json:"host"`
+}
+
+// liveInstances gives the group's static members by instance id. It asks both group protocols, for
 // no answer of one of them means "nobody" by itself: about a group of the other protocol a broker says "Dead" without
 // members (classic, before version 6), GROUP_ID_NOT_FOUND, or an empty member list. Only if a protocol knows the group
 // are its members known; a group that neither knows is an error.
-func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[string]string, error) {
-	alive := make(map[string]string)
+func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[string]Member, error) {
+	alive := make(map[string]Member)
 	classic, err := adm.DescribeGroups(ctx, group)
 	if err != nil {
 		return nil, fmt.Errorf("members of group %q: %w", group, err)
@@ -27,7 +34,7 @@ func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[str
 	known := answered && g.Err == nil && g.State != "Dead"
 	for _, m := range g.Members {
 		if m.InstanceID != nil {
-			alive[*m.InstanceID] = m.MemberID
+			alive[*m.InstanceID] = Member{ID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost}
 		}
 	}
 	if known && len(g.Members) > 0 {
@@ -49,7 +56,7 @@ func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[str
 	known = known || answered && c.Err == nil
 	for _, m := range c.Members {
 		if m.InstanceID != nil {
-			alive[*m.InstanceID] = m.MemberID
+			alive[*m.InstanceID] = Member{ID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost}
 		}
 	}
 	if !known {

@@ -176,5 +176,5 @@ func instanceHeld(ctx context.Context, adm *kadm.Client, name Name, member strin
 		return false, err
 	}
 	holder, held := members[name.Instance]
-	return held && holder != member, nil
+	return held && holder.ID != member, nil
 }

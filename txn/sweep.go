@@ -101,7 +101,7 @@ type sweep struct {
 
 // target is a transaction that is to be aborted. start tells it from a later one of the same id.
 type target struct {
-	id     ID
+	name   string
 	start  int64 // ms since 1970, the coordinator's clock
 	age    time.Duration
 	ending bool // the coordinator has decided on the abort and writes markers
@@ -144,14 +144,17 @@ func (s *sweep) abandoned(ctx context.Context, ids []ID) []ID {
 		s.problem("transactions of other instances left alone: %w", err)
 	}
 	return slices.DeleteFunc(ids, func(id ID) bool {
-		_, lives := alive[id.Instance]
-		return !own(id) && (err != nil || lives)
+		return !own(id) && (err != nil || !ownerGone(id.Instance, alive))
 	})
 }
 
 // examine reads state and start of each id and keeps what is open and old enough.
 func (s *sweep) examine(ctx context.Context, ids []ID) []target {
-	described := s.describe(ctx, ids)
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = id.String()
+	}
+	described := s.describe(ctx, names)
 	now := time.Now()
 	var targets []target
 	for _, id := range ids {
@@ -159,24 +162,20 @@ func (s *sweep) examine(ctx context.Context, ids []ID) []target {
 		if !ok || d.State != stateOngoing {
 			continue
 		}
-		age := now.Sub(time.UnixMilli(d.StartTimestamp))
-		if id.Instance != s.o.Self && (d.StartTimestamp <= 0 || age < s.o.OlderThan) {
+		age := ageOf(d.StartTimestamp, now)
+		if id.Instance != s.o.Self && !oldEnough(age, s.o.OlderThan) {
 			continue
 		}
-		targets = append(targets, target{id: id, start: d.StartTimestamp, age: age})
+		targets = append(targets, target{name: d.TxnID, start: d.StartTimestamp, age: age})
 	}
 	return targets
 }
 
 // describe gives what the coordinators say about the ids; those that could not be described are missing, and
 // noted unless they simply do not exist any more.
-func (s *sweep) describe(ctx context.Context, ids []ID) map[string]kadm.DescribedTransaction {
-	if len(ids) == 0 {
+func (s *sweep) describe(ctx context.Context, names []string) map[string]kadm.DescribedTransaction {
+	if len(names) == 0 {
 		return nil // kadm reads an empty list as every id of the cluster
-	}
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = id.String()
 	}
 	described, err := s.adm.DescribeTransactions(ctx, names...)
 	if err != nil {
@@ -205,13 +204,13 @@ func (s *sweep) abort(ctx context.Context, targets []target) {
 				busy = append(busy, t)
 				continue
 			}
-			switch err := s.initProducerID(ctx, t.id); {
+			switch err := s.initProducerID(ctx, t.name); {
 			case err == nil:
 				s.aborted(t)
 			case errors.Is(err, kerr.ConcurrentTransactions):
 				busy = append(busy, t)
 			default:
-				s.problem("fence transactional id %s: %w", t.id, err)
+				s.problem("fence transactional id %s: %w", t.name, err)
 			}
 		}
 		if len(busy) == 0 {
@@ -221,7 +220,7 @@ func (s *sweep) abort(ctx context.Context, targets []target) {
 		select {
 		case <-ctx.Done():
 			for _, t := range busy {
-				s.problem("transactional id %s is still in transition: %w: %w", t.id, kerr.ConcurrentTransactions, context.Cause(ctx))
+				s.problem("transactional id %s is still in transition: %w: %w", t.name, kerr.ConcurrentTransactions, context.Cause(ctx))
 			}
 			return
 		case <-timer.C:
@@ -233,14 +232,14 @@ func (s *sweep) abort(ctx context.Context, targets []target) {
 // again looks at ids that were busy and keeps those that are not done. The request may be repeated only while the
 // same transaction is open: a new one means that the owner is back.
 func (s *sweep) again(ctx context.Context, busy []target) []target {
-	ids := make([]ID, len(busy))
+	names := make([]string, len(busy))
 	for i, t := range busy {
-		ids[i] = t.id
+		names[i] = t.name
 	}
-	described := s.describe(ctx, ids)
+	described := s.describe(ctx, names)
 	var left []target
 	for _, t := range busy {
-		d, ok := described[t.id.String()]
+		d, ok := described[t.name]
 		if !ok {
 			continue
 		}
@@ -262,14 +261,14 @@ func (s *sweep) again(ctx context.Context, busy []target) []target {
 }
 
 func (s *sweep) aborted(t target) {
+	id, _ := ParseID(s.o.Prefix, t.name) // an operator may abort a foreign one: it has no parts
 	s.o.Logger.Info("abandoned transaction aborted",
-		"txn_id", t.id.String(), "age", t.age.Round(time.Millisecond), "instance", t.id.Instance)
-	s.swept = append(s.swept, Swept{ID: t.id, Age: t.age})
+		"txn_id", t.name, "age", t.age.Round(time.Millisecond), "instance", id.Instance)
+	s.swept = append(s.swept, Swept{ID: id, Age: t.age})
 }
 
 // initProducerID takes the id over as a new owner would (KIP-98): the coordinator aborts what is open under it.
-func (s *sweep) initProducerID(ctx context.Context, id ID) error {
-	name := id.String()
+func (s *sweep) initProducerID(ctx context.Context, name string) error {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID = &name
 	req.TransactionTimeoutMillis = int32(s.o.TxnTimeout.Milliseconds())

@@ -80,7 +80,7 @@ func (m Mutant) Overlay(root, dir string) (string, error) {
 // All lists the mutants by rule.
 func All() []Mutant {
 	var all []Mutant
-	for _, list := range [][]Mutant{commitRules(), membershipRules(), startRules(), borderRules(), batchRules(), passThroughRules(), errorRules()} {
+	for _, list := range [][]Mutant{commitRules(), membershipRules(), startRules(), borderRules(), batchRules(), passThroughRules(), errorRules(), inspectRules()} {
 		all = append(all, list...)
 	}
 	return all
