@@ -103,12 +103,12 @@ func membershipRules() []Mutant {
 		},
 		{
 			Name: "sweep-living", Rule: 10, Why: "the sweep aborts transactions of live members",
-			Edits:   []Edit{{"txn/sweep.go", `return !own(id) && (err != nil || lives)`, `return !own(id) && err != nil && lives`}},
+			Edits:   []Edit{{"txn/sweep.go", `return !own(id) && (err != nil || !ownerGone(id.Instance, alive))`, `return !own(id) && err != nil && !ownerGone(id.Instance, alive)`}},
 			Package: "./txn", Tests: []string{"TestSweepLeavesTheLiving", "TestSweepWithoutMembers"},
 		},
 		{
 			Name: "sweep-young", Rule: 10, Why: "the sweep aborts young transactions",
-			Edits:   []Edit{{"txn/sweep.go", `(d.StartTimestamp <= 0 || age < s.o.OlderThan)`, `d.StartTimestamp <= 0`}},
+			Edits:   []Edit{{"txn/sweep.go", `!oldEnough(age, s.o.OlderThan)`, `age < 0`}},
 			Package: "./txn", Tests: []string{"TestSweepLeavesTheYoung"},
 		},
 		{
