@@ -62,7 +62,7 @@ func txnCommand() command {
 	command := command{
 		name: "txn", summary: "list, describe and abort transactions: whose they are, what they hold back",
 		usage: txnUsage, example: txnExample,
-		run: func(_ context.Context, _ *Context, args []string) error {
+		run: func(context.Context, *Context, []string) error {
 			return usageErrorf("a subcommand is missing or unknown: use eosbridge txn list, describe or abort; see eosbridge txn --help")
 		},
 	}
