@@ -270,7 +270,7 @@ func TestCommandsAreDistinct(t *testing.T) {
 		}
 		names[cmd.name] = true
 	}
-	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, []string{"audit", "check", "config", "demo", "dlq", "run", "status", "transform", "version"}) {
+	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, []string{"audit", "check", "config", "demo", "dlq", "run", "status", "transform", "txn", "version"}) {
 		t.Errorf("commands %v", got)
 	}
 }

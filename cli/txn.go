@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/eosbridge/eosbridge/config"
+	"github.com/eosbridge/eosbridge/topics"
 	"github.com/eosbridge/eosbridge/transform"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -217,37 +219,19 @@ func inspectOptions(cfg *config.Config, f txnFlags) (txn.InspectOptions, error) 
 		o.Topics = func(all []string) []string { return all }
 		return o, nil
 	}
-	matches := func(string) bool { return false }
+	plan := topics.Plan{Names: b.InputTopics.Names(), Output: b.OutputTopic, Targets: chain.Targets()}
 	if p := b.InputTopics.Pattern(); p != "" {
-		pattern, err := regexp.Compile(p)
-		if err != nil {
+		if plan.Pattern, err = regexp.Compile(p); err != nil {
 			return o, &exitError{exitConfig, err}
 		}
-		matches = pattern.MatchString
-	}
-	inputs := map[string]bool{}
-	for _, name := range b.InputTopics.Names() {
-		inputs[name] = true
 	}
 	o.Topics = func(all []string) []string {
-		ours := map[string]bool{"__consumer_offsets": true}
-		for _, target := range chain.Targets() {
-			ours[target] = true
-		}
-		for _, topic := range all {
-			if inputs[topic] || matches(topic) {
-				ours[topic] = true
-				ours[strings.ReplaceAll(b.OutputTopic, "{topic}", topic)] = true
-			}
-		}
-		var chosen []string
-		for _, topic := range all {
+		inputs, _ := plan.Select(all)
+		ours := slices.Concat(inputs, plan.Written(inputs), []string{b.DLQTopic, "__consumer_offsets"})
+		return slices.DeleteFunc(slices.Clone(all), func(topic string) bool {
 			// A hanging one that was named may be in any topic.
-			if ours[topic] || strings.HasPrefix(f.name, topic+"/") {
-				chosen = append(chosen, topic)
-			}
-		}
-		return chosen
+			return !slices.Contains(ours, topic) && !strings.HasPrefix(f.name, topic+"/")
+		})
 	}
 	return o, nil
 }
