@@ -44,7 +44,7 @@ var rooms = map[string]room{
 		rooms: []string{"config", "audit", "bridge", "check", "transform", "txn", "offsets", "topics"},
 		outside: []string{
 			franz, "github.com/twmb/franz-go/plugin/kprom", prometheus, "golang.org/x/",
-			"github.com/KimMachineGun/automemlimit/memlimit", "github.com/coreos/go-systemd/v22/daemon", "go.yaml.in/yaml/v3",
+			"github.com/KimMachineGun/automemlimit/memlimit", "go.yaml.in/yaml/v3",
 		},
 	},
 	"config": {

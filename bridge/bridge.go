@@ -196,7 +196,7 @@ func (b *Bridge) Run(ctx, abort context.Context) error {
 	}
 	face := newAdmin(b.opts.HTTPAddr, adminSources{
 		board: b.board, history: b.history, gatherer: b.opts.Gatherer,
-		maxSilence: 2*b.opts.EpochTimeout + b.opts.TxnTimeout, epochTimeout: b.opts.EpochTimeout, settings: b.opts.Settings, log: b.log,
+		maxSilence: b.maxSilence(), epochTimeout: b.opts.EpochTimeout, settings: b.opts.Settings, log: b.log,
 	})
 	pprof := newPprof(b.opts.PprofAddr, b.log)
 	defer func() {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -89,6 +90,11 @@ func run(ctx context.Context, c *Context, args []string) error {
 	}
 	log.Info("eosbridge starts", "version", o.Version, "group", o.Group, "instance", o.Instance,
 		"delivery", string(o.Delivery), "memory", config.Bytes(o.Memory).String())
+	notifying, cancel := context.WithCancel(ctx)
+	var manager sync.WaitGroup
+	manager.Go(func() { newNotifier(c.Environ, log).run(notifying, b.Health) })
+	defer manager.Wait()
+	defer cancel()
 	return b.Run(ctx, c.Abort)
 }
 

@@ -98,8 +98,20 @@ func TestUnit(t *testing.T) {
 		t.Errorf("ExecStart=%s", got)
 	}
 	// What a restart does not cure, or, 75, makes worse.
-	if got := value("RestartPreventExitStatus"); got != "64 75 77 78" {
+	if got := value("RestartPreventExitStatus"); got != "64 70 75 77 78" {
 		t.Errorf("RestartPreventExitStatus=%s", got)
+	}
+}
+
+// TestTemplateUnit: the unit for several pipelines differs from the unit for one in its head, its name and its settings.
+func TestTemplateUnit(t *testing.T) {
+	one, several := read(t, "eosbridge.service"), read(t, "eosbridge@.service")
+	_, one, _ = strings.Cut(one, "[Unit]")
+	_, several, _ = strings.Cut(several, "[Unit]")
+	one = strings.ReplaceAll(one, "Description=eosbridge,", "Description=eosbridge %i,")
+	one = strings.ReplaceAll(one, "/etc/eosbridge/eosbridge.env", "/etc/eosbridge/%i.env")
+	if one != several {
+		t.Error("eosbridge.service and eosbridge@.service have grown apart: bring the change into both")
 	}
 }
 
