@@ -151,7 +151,10 @@ func Inspect(ctx context.Context, adm *kadm.Client, cl *kgo.Client, o InspectOpt
 	}
 	i.measure(ctx, i.held())
 	for name := range i.described {
-		i.add(i.named(name))
+		// The id of a stray producer was described only to judge that.
+		if t := i.named(name); t.Open() || i.chosen(name) {
+			i.add(t)
+		}
 	}
 	for name, state := range i.states { // listed, and not to be described: better than nothing
 		if _, ok := i.described[name]; !ok && i.chosen(name) {
