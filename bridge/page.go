@@ -104,11 +104,17 @@ func (p *page) html() string {
 <main id="page">
 `, p.verdict.word, p.status.Group)
 	p.head()
-	p.lastError()
+	over := p.status.LastError == nil || p.status.LastCommitted.At.After(p.status.LastError.At)
+	if !over {
+		p.lastError()
+	}
 	p.moment()
 	p.history()
 	p.partitions()
 	p.counters()
+	if over { // of interest, and nothing to act on
+		p.lastError()
+	}
 	p.configuration()
 	p.foot()
 	p.put("</main>\n</body>\n</html>\n")
@@ -194,7 +200,7 @@ func (p *page) moment() {
 }
 
 func (p *page) history() {
-	p.put("<section aria-labelledby=\"h-epochs\">\n<h2 id=\"h-epochs\">Epochs <small>checkpoints, newest first</small></h2>\n")
+	p.put("<section aria-labelledby=\"h-epochs\">\n<h2 id=\"h-epochs\">Epochs <small>checkpoints</small></h2>\n")
 	if len(p.epochs) == 0 {
 		p.put("<p>None has ended yet.</p>\n</section>\n")
 		return
@@ -249,7 +255,7 @@ func (p *page) counters() {
 		{"Records in", number(t.RecordsIn), size(t.BytesIn)},
 		{"Records out", number(t.RecordsOut), size(t.BytesOut)},
 		{"Records skipped", number(p.status.FailedRecords.Skipped), "that could not be bridged"},
-		{"Dead letters", number(p.status.FailedRecords.DeadLetters), "written to BRIDGE_DLQ_TOPIC"},
+		{"Dead letters", number(p.status.FailedRecords.DeadLetters), "records written aside"},
 	} {
 		p.put("<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>\n", row.name, row.value, row.note)
 	}

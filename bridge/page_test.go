@@ -18,34 +18,26 @@ import (
 func scenes() map[string]func(adminSources, *handClock) {
 	return map[string]func(adminSources, *handClock){
 		"healthy": func(from adminSources, clock *handClock) {
-			for i := range 45 {
-				e := sampleEpochs()[0]
-				e.Epoch, e.Triggered = txn.Epoch(50+i), clock.now().Add(time.Duration(i-45)*100*time.Millisecond)
-				e.Committed += time.Duration(i*i%17) * time.Millisecond
-				if i == 20 {
-					e.Outcome, e.Class, e.Committed = OutcomeAborted, ClassAborted, 0
-				}
-				from.history.add(e)
-			}
-			from.board.committed(94)
-			from.board.update(func(s *Status) { s.Epoch, s.IntervalSeconds = 95, 0.1 })
 			from.board.openTxn(clock.now())
 			clock.pass(40 * time.Millisecond)
 			from.board.progress()
 		},
 		"recovering": func(from adminSources, clock *handClock) {
-			from.board.failed(fmt.Errorf("%w: commit epoch 43: read tcp 10.0.0.7:41022->10.0.0.3:9092: connection reset by peer", txn.ErrInDoubt))
+			abortedEpoch(from, clock, 95, ClassInDoubt)
+			from.board.failed(fmt.Errorf("%w: commit epoch 95: read tcp 10.0.0.7:41022->10.0.0.3:9092: connection reset by peer", txn.ErrInDoubt))
 			from.board.restarted()
 			from.board.enter(StateRecovering)
 			clock.pass(1200 * time.Millisecond)
 		},
 		"fenced": func(from adminSources, clock *handClock) {
-			from.board.failed(fmt.Errorf("%w: InitProducerID of orders-bridge.bridge-0.1: PRODUCER_FENCED", txn.ErrFenced))
+			abortedEpoch(from, clock, 95, ClassFenced)
+			from.board.failed(fmt.Errorf("%w: commit epoch 95: EndTxn of orders-bridge.bridge-0.1: PRODUCER_FENCED", txn.ErrFenced))
 			from.board.enter(StateStopped)
 			clock.pass(300 * time.Millisecond)
 		},
 		"failing": func(from adminSources, clock *handClock) {
-			for range 4 {
+			for i := range 4 {
+				abortedEpoch(from, clock, 95+i, ClassAborted)
 				from.board.failed(fmt.Errorf("%w: produce to orders-clean[2]: NOT_ENOUGH_REPLICAS: messages are rejected since there are fewer in-sync replicas than required", txn.ErrAborted))
 				from.board.restarted()
 				clock.pass(6 * time.Second)
@@ -57,6 +49,14 @@ func scenes() map[string]func(adminSources, *handClock) {
 	}
 }
 
+// abortedEpoch adds an epoch that was aborted.
+func abortedEpoch(from adminSources, clock *handClock, n int, class string) {
+	e := sampleEpochs()[0]
+	e.Epoch, e.Triggered = txn.Epoch(n), clock.now()
+	e.Outcome, e.Class, e.Flushed, e.OffsetsSent, e.Committed = OutcomeAborted, class, 0, 0, 0
+	from.history.add(e)
+}
+
 func scene(t testing.TB, name string) adminSources {
 	t.Helper()
 	from, clock := sampleSources(t)
@@ -64,6 +64,18 @@ func scene(t testing.TB, name string) adminSources {
 	for _, s := range sampleEpochs() {
 		from.history.add(s)
 	}
+	for i := range 45 {
+		e := sampleEpochs()[0]
+		e.Epoch, e.Triggered = txn.Epoch(50+i), clock.now().Add(time.Duration(i-45)*100*time.Millisecond)
+		e.Committed += time.Duration(i*i%17) * time.Millisecond
+		if i == 20 {
+			e.Outcome, e.Class, e.Committed = OutcomeAborted, ClassAborted, 0
+		}
+		from.history.add(e)
+	}
+	from.board.update(func(s *Status) { s.Epoch, s.IntervalSeconds = 95, 0.1 })
+	from.board.openTxn(time.Time{})
+	from.board.committed(94)
 	from.settings = []Setting{{"KAFKA_BOOTSTRAP_SERVERS", "kafka-1:9092,kafka-2:9092"}, {"KAFKA_SASL_PASSWORD", "***"}, {"BRIDGE_START", ""}}
 	scenes()[name](from, clock)
 	return from

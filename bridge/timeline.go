@@ -36,7 +36,7 @@ func drawTimeline(m *markup, epochs []EpochSummary) {
 		drawEpoch(m, e, (pageTimeline-1-i)*timelineBar, longest)
 	}
 	m.put(`</svg>
-<figcaption><span>height: up to %s</span>
+<figcaption><span>the newest at the right; height: up to %s</span>
 <ul class="legend"><li class="align">aligned</li><li class="flush">flushed</li><li class="offsets">offsets sent</li><li class="commit">committed</li><li class="carry">carried</li><li class="abort">aborted</li></ul>
 </figcaption>
 </figure>

@@ -53,10 +53,10 @@ func remedy(class string) string {
 	case ClassFatal:
 		return "Starting again will not help: mend what the message names, then start the process."
 	case ClassAborted:
-		return "Nothing, if it was once: the epoch was rolled back and its records are read again. " +
+		return "Nothing, if it happens once: the epoch was rolled back and its records are read again. " +
 			"If it goes on, look at what the message names, and at the brokers' logs at that time."
 	default:
-		return "Nothing, if it was once: the answer of a broker is missing, and the bridge asks what became of the epoch before it reads on. " +
+		return "Nothing, if it happens once: the answer of a broker is missing, and the bridge asks what became of the epoch before it reads on. " +
 			"If it goes on, look at the network and at the brokers: the coordinators of the group and of the transactions have to answer."
 	}
 }
