@@ -245,6 +245,7 @@ func (b *Bridge) supervise(ctx, abort context.Context) error {
 		b.board.restarted()
 		b.metrics.restart(err)
 		b.log.Warn("session failed, starting again", "class", classOf(err), "err", err, "delay", delay)
+		b.enter(StateRecovering) // the wait before the next session is no time in which the work is done
 		if !wait(ctx, delay) {
 			if b.opts.LeaveOnStop {
 				b.leaveLate(ctx)

@@ -216,10 +216,16 @@ func TestBrokerCannotStore(t *testing.T) {
 				w.caughtUp("in")
 				f := kfake.Fault{Keys: []kmsg.Key{tc.key}, Err: tc.err, Count: -1}
 				tc.narrow(&f)
-				handle := w.Fault(f)
+				handle, began := w.Fault(f), time.Now()
 				w.feed("in", 10, 0, 1)
 				w.until("it is not ready", func() bool { return b.unready() != "" })
-				w.pass(2 * time.Minute)
+				w.pass(b.opts.EpochTimeout) // one failure may be followed by a success: that it is a row shows within this time
+				for range 480 {
+					w.pass(250 * time.Millisecond)
+					if b.unready() == "" {
+						t.Fatalf("ready %s after the fault began, although nothing can be committed", time.Since(began))
+					}
+				}
 				if n := w.count("out"); n != 20 {
 					t.Errorf("%d records are visible, want the 20 of before", n)
 				}

@@ -435,7 +435,7 @@ func TestReady(t *testing.T) {
 			b.failed(broken)
 			c.pass(4 * time.Second)
 			b.enter(StateRunning)
-			c.pass(tolerance + time.Nanosecond)
+			c.pass(2*tolerance + time.Nanosecond)
 		}, fine},
 		{"failing epoch after epoch without leaving the state", func(b *board, c *handClock) {
 			b.enter(StateRunning)
