@@ -54,7 +54,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O13", Where: "lovoo/goka #267, #207; twmb/franz-go #366; astubbs/parallel-consumer #183", Fault: "after scaling out and in, some partitions are assigned and never read again",
-		Tests: []string{"bridge.TestScaleOutAndIn", "e2e.TestMembersComeAndGo"},
+		Tests: []string{"bridge.TestScaleOutAndIn", "e2e.TestMembersComeAndGo", "e2e.TestScaleToZero", "e2e.TestScaleDownDangling"},
 	},
 	{
 		ID: "O14", Where: "MaterializeInc/materialize #10876; pravega/flink-connectors #5; apache/kafka #13129", Fault: "a transaction timeout below the epoch: every epoch is aborted, for ever",
