@@ -36,7 +36,7 @@ func (r *rig) copyBySession(t *testing.T, transactions int) {
 	t.Helper()
 	s, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(r.brokers()...), kgo.ConsumerGroup(r.group), kgo.ConsumeTopics(r.in), kgo.TransactionalID(r.group+"-other"),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
