@@ -9,6 +9,9 @@ type Config struct {
 	Bridge Bridge `envPrefix:"BRIDGE_"`
 	Log    Log    `envPrefix:"LOG_"`
 
+	SchemaRegistry       SchemaRegistry `envPrefix:"SCHEMA_REGISTRY_" section:"Schema registry"`
+	TargetSchemaRegistry SchemaRegistry `envPrefix:"TARGET_SCHEMA_REGISTRY_" section:"Second schema registry (schema_map_id)"`
+
 	settings []Setting
 }
 
@@ -96,6 +99,17 @@ type Bridge struct {
 type Log struct {
 	Level  string `env:"LEVEL" section:"Logs" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least severe level that is logged. 'info' is silent while nothing changes; 'debug' shows every epoch."`
 	Format string `env:"FORMAT" envDefault:"auto" oneof:"auto|text|json" doc:"'auto' is 'text' on a terminal, else 'json'. Logs go to standard error."`
+}
+
+// SchemaRegistry says how to reach a schema registry that speaks the protocol of Confluent's.
+type SchemaRegistry struct {
+	URL            []string `env:"URL" example:"https://registry-1:8081,https://registry-2:8081" doc:"Comma-separated list of URLs of one schema registry, for the transforms that ask it ('schema_decode' and others). The next one is asked where one cannot be reached."`
+	Username       string   `env:"USERNAME" doc:"User of the registry (HTTP basic authentication)."`
+	Password       Secret   `env:"PASSWORD" doc:"Password of that user. A file with it is read again for every request: replacing it needs no restart."`
+	AllowPlaintext bool     `env:"ALLOW_PLAINTEXT" envDefault:"false" doc:"Permits a password without TLS: anyone on the network path can then read it."`
+	TLSCAFile      string   `env:"TLS_CA_FILE" default:"the system's roots" doc:"PEM file with the authorities that may sign the registry's certificate. All three TLS files are read again for every new connection."`
+	TLSCertFile    string   `env:"TLS_CERT_FILE" doc:"PEM file with our certificate and its chain, for a registry that asks for one (mTLS)."`
+	TLSKeyFile     string   `env:"TLS_KEY_FILE" doc:"PEM file with the private key of our certificate."`
 }
 
 // The words of the settings that choose between a few.

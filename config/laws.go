@@ -19,6 +19,8 @@ func (c *Config) obeyLaws(r *report) {
 	if c.Kafka.SASLMechanism == MechanismMSKIAM && c.Kafka.UsesSASL() {
 		c.AWS.obeyCredentials(r)
 	}
+	c.SchemaRegistry.obeySchemas(schemaPrefix, r)
+	c.TargetSchemaRegistry.obeySchemas(targetSchemaPrefix, r)
 	c.Bridge.obeyTopics(r)
 	c.Bridge.obeyErrors(r)
 	c.Bridge.obeyStart(r)

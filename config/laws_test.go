@@ -63,6 +63,18 @@ func TestLaws(t *testing.T) {
 		{"two sources of keys", msk("AWS_ACCESS_KEY_ID", "AKIA", "AWS_SECRET_ACCESS_KEY", "hunter2", "AWS_SHARED_CREDENTIALS_FILE", readable), "AWS_SHARED_CREDENTIALS_FILE", "set together"},
 		{"credentials file missing", msk("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent"), "AWS_SHARED_CREDENTIALS_FILE", "cannot be read"},
 
+		{"registry is no URL", []string{"SCHEMA_REGISTRY_URL", "registry:8081"}, "SCHEMA_REGISTRY_URL", "not a URL with a host"},
+		{"one registry of two is no URL", []string{"TARGET_SCHEMA_REGISTRY_URL", "https://a,ftp://b"}, "TARGET_SCHEMA_REGISTRY_URL", "not a URL with a host"},
+		{"registry with password", []string{"SCHEMA_REGISTRY_URL", "https://u:hunter2@a"}, "SCHEMA_REGISTRY_URL", `"https://u:xxxxx@a" holds credentials: move them to SCHEMA_REGISTRY_USERNAME`},
+		{"registry with query", []string{"SCHEMA_REGISTRY_URL", "https://a?b=hunter2"}, "SCHEMA_REGISTRY_URL", "holds a query"},
+		{"registry's user alone", []string{"SCHEMA_REGISTRY_URL", "https://a", "SCHEMA_REGISTRY_USERNAME", "u"}, "SCHEMA_REGISTRY_PASSWORD", "belong together"},
+		{"registry's password alone", []string{"SCHEMA_REGISTRY_URL", "https://a", "SCHEMA_REGISTRY_PASSWORD", "hunter2"}, "SCHEMA_REGISTRY_USERNAME", "belong together"},
+		{"registry's password without TLS", []string{"SCHEMA_REGISTRY_URL", "https://a,http://b", "SCHEMA_REGISTRY_USERNAME", "u", "SCHEMA_REGISTRY_PASSWORD", "hunter2"}, "SCHEMA_REGISTRY_URL", "SCHEMA_REGISTRY_ALLOW_PLAINTEXT=true"},
+		{"registry's user without registry", []string{"TARGET_SCHEMA_REGISTRY_USERNAME", "u"}, "TARGET_SCHEMA_REGISTRY_USERNAME", "TARGET_SCHEMA_REGISTRY_URL is not"},
+		{"registry's CA without TLS", []string{"SCHEMA_REGISTRY_URL", "http://a", "SCHEMA_REGISTRY_TLS_CA_FILE", readable}, "SCHEMA_REGISTRY_TLS_CA_FILE", "does not use TLS"},
+		{"registry's CA missing", []string{"SCHEMA_REGISTRY_URL", "https://a", "SCHEMA_REGISTRY_TLS_CA_FILE", "/nonexistent"}, "SCHEMA_REGISTRY_TLS_CA_FILE", "cannot be read"},
+		{"registry's certificate without key", []string{"SCHEMA_REGISTRY_URL", "https://a", "SCHEMA_REGISTRY_TLS_CERT_FILE", readable}, "SCHEMA_REGISTRY_TLS_CERT_FILE", "set both or neither"},
+
 		{"output is input", []string{"BRIDGE_OUTPUT_TOPIC", "orders"}, "BRIDGE_OUTPUT_TOPIC", "gives orders, which BRIDGE_INPUT_TOPICS lists as input"},
 		{"expanded output is input", []string{"BRIDGE_INPUT_TOPICS", "a,b,a-x", "BRIDGE_OUTPUT_TOPIC", "{topic}-x"}, "BRIDGE_OUTPUT_TOPIC", `"{topic}-x" gives a-x`},
 		{"output is the input by template", []string{"BRIDGE_INPUT_TOPICS", "/a.*/", "BRIDGE_OUTPUT_TOPIC", "{topic}"}, "BRIDGE_OUTPUT_TOPIC", "the topic it came from"},

@@ -106,7 +106,8 @@ func TestSecretInPanic(t *testing.T) {
 
 // TestConfigShowsNoSecret loads every secret and prints the whole configuration in every way.
 func TestConfigShowsNoSecret(t *testing.T) {
-	environ := with("KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM", "AWS_ACCESS_KEY_ID", "AKIA")
+	environ := with("KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM", "AWS_ACCESS_KEY_ID", "AKIA",
+		"SCHEMA_REGISTRY_URL", "https://a", "SCHEMA_REGISTRY_USERNAME", "u", "TARGET_SCHEMA_REGISTRY_URL", "https://b", "TARGET_SCHEMA_REGISTRY_USERNAME", "u")
 	secrets := 0
 	for _, v := range variables() {
 		if v.secret() {

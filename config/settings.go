@@ -16,11 +16,16 @@ type Setting struct {
 	Origin string `json:"origin"`
 }
 
-// Settings returns every setting in the order of the reference page. Those of AWS appear only if they are used.
+// Settings returns every setting in the order of the reference page. Those of AWS and of schema registries appear only if
+// they are used.
 func (c *Config) Settings() []Setting {
 	list := make([]Setting, 0, len(c.settings))
 	for _, s := range c.settings {
 		if strings.HasPrefix(s.Name, "AWS_") && c.Kafka.SASLMechanism != MechanismMSKIAM {
+			continue
+		}
+		if strings.HasPrefix(s.Name, schemaPrefix) && len(c.SchemaRegistry.URL) == 0 ||
+			strings.HasPrefix(s.Name, targetSchemaPrefix) && len(c.TargetSchemaRegistry.URL) == 0 {
 			continue
 		}
 		list = append(list, s)
@@ -31,18 +36,31 @@ func (c *Config) Settings() []Setting {
 // Password returns KAFKA_SASL_PASSWORD as it is now: if it came from a file, the file is read again, so that whoever
 // rotates the password only replaces the file. The error names the file.
 func (c *Config) Password() (Secret, error) {
+	return c.current("KAFKA_SASL_PASSWORD", c.Kafka.SASLPassword)
+}
+
+// SchemaPassword does the same for SCHEMA_REGISTRY_PASSWORD, or for the one of the second registry.
+func (c *Config) SchemaPassword(target bool) (Secret, error) {
+	if target {
+		return c.current(targetSchemaPrefix+"PASSWORD", c.TargetSchemaRegistry.Password)
+	}
+	return c.current(schemaPrefix+"PASSWORD", c.SchemaRegistry.Password)
+}
+
+// current returns a secret as it is now; loaded is what it was at the start.
+func (c *Config) current(name string, loaded Secret) (Secret, error) {
 	for _, s := range c.settings {
 		path, fromFile := strings.CutPrefix(s.Origin, originFile)
-		if s.Name != "KAFKA_SASL_PASSWORD" || !fromFile {
+		if s.Name != name || !fromFile {
 			continue
 		}
 		text, err := readSecret(path)
 		if err != nil {
-			return "", fmt.Errorf("KAFKA_SASL_PASSWORD%s: %w", fileSuffix, err)
+			return "", fmt.Errorf("%s%s: %w", name, fileSuffix, err)
 		}
 		return Secret(text), nil
 	}
-	return c.Kafka.SASLPassword, nil
+	return loaded, nil
 }
 
 // IsSet says whether a variable was given a value, as opposed to having its default.

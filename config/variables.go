@@ -53,6 +53,9 @@ func variables() []variable {
 				section:  field.Tag.Get("section"),
 				doc:      field.Tag.Get("doc"),
 			}
+			if title := group.Tag.Get("section"); title != "" && f == 0 {
+				v.section = title
+			}
 			if words := field.Tag.Get("oneof"); words != "" {
 				v.oneof = strings.Split(words, "|")
 			}
