@@ -75,6 +75,7 @@ var rooms = map[string]room{
 			"cel.dev/cel-go/", "github.com/itchyny/gojq", "github.com/klauspost/compress/gzip", "github.com/klauspost/compress/zstd",
 			"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api", "github.com/tetratelabs/wazero/experimental",
 			"golang.org/x/sys/unix", "golang.org/x/sys/cpu", // the memory of WebAssembly guests
+			"google.golang.org/protobuf/",
 		},
 	},
 	"txn": {

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"unsafe"
 
@@ -140,6 +141,10 @@ func fromTransform(h []transform.Header) []kgo.RecordHeader {
 
 // broken is the end of a record that a transform cannot handle: it would fail again after each restart.
 func (c *converter) broken(tp offsets.TopicPartition, offset int64, err error) error {
+	if _, away := errors.AsType[*transform.UnavailableError](err); away {
+		// Not the record's fault. The cause stays text: an address that cannot be reached would be taken for a broker's.
+		return fmt.Errorf("%w: topic %s partition %d offset %d: %v", txn.ErrAborted, tp.Topic, tp.Partition, offset, err) //nolint:errorlint // see above
+	}
 	var panicked *transform.PanicError
 	if errors.As(err, &panicked) {
 		c.log.Error("transform panicked", "lane", c.lane, "topic", tp.Topic, "partition", tp.Partition, "offset", offset,

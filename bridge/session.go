@@ -350,6 +350,7 @@ func (s *session) converter(lane int, p *policy) converter {
 	c := converter{lane: lane, target: func(input string) string { return topics.Expand(s.opts.Output, input) }, policy: p, restore: s.opts.Restore, log: s.log}
 	if !s.opts.Chain.Identity() {
 		c.chain = s.opts.Chain.New()
+		c.chain.Until(s.ctx)
 	}
 	if s.opts.Provenance {
 		c.extra = provenanceBytes

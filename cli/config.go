@@ -24,7 +24,7 @@ func checkTransform(cfg *config.Config) []config.Problem {
 	if err != nil {
 		return []config.Problem{{Variable: name, Message: fmt.Sprintf("%q: %v (see 'eosbridge transform list')", cfg.Bridge.Transform, err)}}
 	}
-	var problems []config.Problem
+	problems := checkSchemas(cfg, spec)
 	inputs := cfg.Bridge.InputTopics.Names()
 	for _, target := range spec.Targets() {
 		if slices.Contains(inputs, target) {

@@ -21,6 +21,7 @@ const dialTimeout = 10 * time.Second
 
 // tlsFiles names what a TLS configuration is made of. Empty paths are allowed.
 type tlsFiles struct {
+	prefix        string // of the variables that name them
 	ca, cert, key string
 	serverName    string
 	skipVerify    bool
@@ -28,7 +29,8 @@ type tlsFiles struct {
 
 func newTLSFiles(k *config.Kafka) tlsFiles {
 	return tlsFiles{
-		ca: k.TLSCAFile, cert: k.TLSCertFile, key: k.TLSKeyFile,
+		prefix: "KAFKA_",
+		ca:     k.TLSCAFile, cert: k.TLSCertFile, key: k.TLSKeyFile,
 		serverName: k.TLSServerName, skipVerify: k.TLSInsecureSkipVerify,
 	}
 }
@@ -39,11 +41,11 @@ func (f tlsFiles) load() (*tls.Config, error) {
 	if f.ca != "" {
 		text, err := os.ReadFile(f.ca)
 		if err != nil {
-			return nil, tlsProblem("KAFKA_TLS_CA_FILE", f.ca, err)
+			return nil, tlsProblem(f.prefix+"TLS_CA_FILE", f.ca, err)
 		}
 		result.RootCAs = x509.NewCertPool()
 		if !result.RootCAs.AppendCertsFromPEM(text) {
-			return nil, tlsProblem("KAFKA_TLS_CA_FILE", f.ca, errors.New("holds no certificate in PEM form"))
+			return nil, tlsProblem(f.prefix+"TLS_CA_FILE", f.ca, errors.New("holds no certificate in PEM form"))
 		}
 	}
 	if f.cert == "" {
@@ -51,18 +53,18 @@ func (f tlsFiles) load() (*tls.Config, error) {
 	}
 	cert, err := os.ReadFile(f.cert)
 	if err != nil {
-		return nil, tlsProblem("KAFKA_TLS_CERT_FILE", f.cert, err)
+		return nil, tlsProblem(f.prefix+"TLS_CERT_FILE", f.cert, err)
 	}
 	key, err := os.ReadFile(f.key)
 	if err != nil {
-		return nil, tlsProblem("KAFKA_TLS_KEY_FILE", f.key, err)
+		return nil, tlsProblem(f.prefix+"TLS_KEY_FILE", f.key, err)
 	}
 	if block, _ := pem.Decode(key); block != nil && block.Type == "ENCRYPTED PRIVATE KEY" {
-		return nil, tlsProblem("KAFKA_TLS_KEY_FILE", f.key, errors.New("holds an encrypted key: store it decrypted, readable by this process alone"))
+		return nil, tlsProblem(f.prefix+"TLS_KEY_FILE", f.key, errors.New("holds an encrypted key: store it decrypted, readable by this process alone"))
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, tlsProblem("KAFKA_TLS_CERT_FILE", f.cert, fmt.Errorf("makes no pair with KAFKA_TLS_KEY_FILE: %w", err))
+		return nil, tlsProblem(f.prefix+"TLS_CERT_FILE", f.cert, fmt.Errorf("makes no pair with %sTLS_KEY_FILE: %w", f.prefix, err))
 	}
 	result.Certificates = []tls.Certificate{pair}
 	return result, nil
@@ -102,7 +104,11 @@ type tlsDialer struct {
 
 // newTLSDialer reads the files a first time. The error is a *config.Problems.
 func newTLSDialer(k *config.Kafka, log *slog.Logger) (*tlsDialer, error) {
-	files := newTLSFiles(k)
+	return dialerFor(newTLSFiles(k), log)
+}
+
+// dialerFor does the same for other servers than brokers.
+func dialerFor(files tlsFiles, log *slog.Logger) (*tlsDialer, error) {
 	good, err := files.load()
 	if err != nil {
 		return nil, err

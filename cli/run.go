@@ -88,6 +88,12 @@ func run(ctx context.Context, c *Context, args []string) error {
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
+	if err := resolveSchemas(ctx, o.Chain); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before anything was begun
+		}
+		return err
+	}
 	log.Info("eosbridge starts", "version", o.Version, "group", o.Group, "instance", o.Instance,
 		"delivery", string(o.Delivery), "memory", config.Bytes(o.Memory).String())
 	notifying, cancel := context.WithCancel(ctx)
@@ -105,7 +111,11 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 	if err != nil {
 		return refuse(err)
 	}
-	chain, err := transform.Parse(cfg.Bridge.Transform)
+	outside, err := schemaRegistries(cfg, log)
+	if err != nil {
+		return refuse(err)
+	}
+	chain, err := transform.ParseWith(cfg.Bridge.Transform, outside)
 	if err != nil {
 		return refuse(err)
 	}

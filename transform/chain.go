@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -92,7 +93,7 @@ func (s *Spec) New() *Chain {
 		if st.name == identityName {
 			continue
 		}
-		built, err := st.build()
+		built, err := st.build(s.outside)
 		if err != nil {
 			built = broken{err}
 		}
@@ -108,11 +109,22 @@ func (s *Spec) New() *Chain {
 }
 
 // build makes an instance of the stage for one chain.
-func (st *stage) build() (Transform, error) {
+func (st *stage) build(outside *Environment) (Transform, error) {
 	if model, ok := st.first.(Forker); ok {
 		return model.Fork(), nil
 	}
-	return st.definition.build(st.text)
+	return st.definition.build(st.text, outside)
+}
+
+// Until gives the chain the context within which its transforms may wait for something
+// outside. It is called before the first Apply; without it they wait as long as they are
+// made to.
+func (c *Chain) Until(ctx context.Context) {
+	for i := range c.stages {
+		if waits, ok := c.stages[i].Transform.(interface{ until(context.Context) }); ok {
+			waits.until(ctx)
+		}
+	}
 }
 
 // broken stands in for a transform that could not be built.

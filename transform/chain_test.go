@@ -73,7 +73,7 @@ func (h Header) fields() Record { return Record{Value: h.Value} }
 
 func parseWith(t testing.TB, c catalog, expr string) *Spec {
 	t.Helper()
-	spec, err := c.parse(expr)
+	spec, err := c.parse(expr, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

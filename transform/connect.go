@@ -26,6 +26,7 @@ var counterparts = []counterpart{ //nolint:gochecknoglobals // a table
 	{"TimestampConverter", "`json_time(path, unix_ms, rfc3339)`"},
 	{"TimestampRouter", "does not apply: the topics it would name are not known at the start"},
 	{"ValueToKey", "`key_from_json(path, ...)`"},
+	{"AvroConverter", "`schema_decode` to read, `schema_encode(subject: name)` to write; the same for ProtobufConverter and JsonSchemaConverter"},
 	{"ByLogicalTableRouter", "`route_by_topic(input=topic, ...)`"},
 	{"ContentBasedRouter", "`route_if(topic: condition)`"},
 	{"Drop", "`drop_tombstones`, `filter(condition)`"},
@@ -33,6 +34,7 @@ var counterparts = []counterpart{ //nolint:gochecknoglobals // a table
 	{"ExtractTopic", "`route_by_json(path, value=topic, ...)`"},
 	{"GzipDecompress", "`decompress(gzip)`"},
 	{"MessageTimeStampRouter", "does not apply: the topics it would name are not known at the start"},
+	{"SchemaRegistryTransfer", "`schema_map_id`"},
 	{"TombstoneHandler", "`drop_tombstones`"},
 }
 

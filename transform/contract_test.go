@@ -42,7 +42,7 @@ func subjects(t *testing.T) []subject {
 	slices.Sort(exprs)
 	var all []subject
 	for _, expr := range slices.Compact(exprs) {
-		spec, err := Parse(expr)
+		spec, err := ParseWith(expr, outside())
 		if err != nil {
 			continue // a golden of an error
 		}
@@ -52,7 +52,7 @@ func subjects(t *testing.T) []subject {
 		}
 		st := spec.stages[0]
 		all = append(all, subject{"bare " + expr, st.name, spec.Targets(), func() Transform {
-			bare, err := st.build()
+			bare, err := st.build(spec.outside)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -91,7 +91,7 @@ func TestArgumentFileErrors(t *testing.T) {
 		"@":                    "the name of the file is missing",
 		"@/dev/null":           "no regular file",
 	} {
-		_, err := tells().parse("echo(a)\n|  echo( " + arg + ")")
+		_, err := tells().parse("echo(a)\n|  echo( "+arg+")", nil)
 		var at *ParseError
 		if !errors.As(err, &at) || at.Line != 2 || at.Column != 10 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got the error %v, want one at 2:10 with %q", arg, err, want)
@@ -109,7 +109,7 @@ func TestArgumentErrorPosition(t *testing.T) {
 		"picky(@" + path + ")":  "column 7: picky: " + path + ":4:3: wrapped: refused",
 		"picky(@" + empty + ")": "column 7: picky: " + empty + ": refused",
 	} {
-		_, err := tells().parse(expr)
+		_, err := tells().parse(expr, nil)
 		if err == nil || err.Error() != want || !errors.Is(err, errRefused) {
 			t.Errorf("%q: got the error %v, want %s", expr, err, want)
 		}

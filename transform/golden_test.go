@@ -100,7 +100,7 @@ func replay(t *testing.T, text string) string {
 			continue
 		}
 		if expr, isChain := strings.CutPrefix(line, "chain"); isChain {
-			spec, err := Parse(expr[min(1, len(expr)):])
+			spec, err := ParseWith(expr[min(1, len(expr)):], outside())
 			if err != nil {
 				b.WriteString("!! " + err.Error() + "\n")
 				chain = nil

@@ -35,7 +35,7 @@ func nativeOrder(in *Record, out []Record) ([]Record, error) {
 
 func chainOf(t testing.TB, expr string) *Chain {
 	t.Helper()
-	spec, err := Parse(expr)
+	spec, err := ParseWith(expr, outside())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ import (
 type Spec struct {
 	stages  []stage
 	targets []string
+	outside *Environment
 }
 
 // stage is one call of an expression, bound to its definition.
@@ -73,14 +75,21 @@ func (e *ParseError) Unwrap() error { return e.Err }
 //
 // An empty one is the identity. Every transform is built once, so that a wrong argument
 // is found here. All errors are of type *ParseError.
-func Parse(expr string) (*Spec, error) { return registered.parse(expr) }
+//
+// Its transforms can ask nothing outside: those that would have to refuse every record.
+func Parse(expr string) (*Spec, error) { return ParseWith(expr, Environment{}) }
 
-func (c catalog) parse(expr string) (*Spec, error) {
+// ParseWith is Parse with what the transforms may ask.
+func ParseWith(expr string, e Environment) (*Spec, error) {
+	return registered.parse(expr, e.sharing())
+}
+
+func (c catalog) parse(expr string, outside *Environment) (*Spec, error) {
 	calls, err := scan(expr)
 	if err != nil {
 		return nil, err
 	}
-	spec := &Spec{}
+	spec := &Spec{outside: outside}
 	for _, call := range calls {
 		definition, known := c[call.name]
 		if !known {
@@ -91,7 +100,7 @@ func (c catalog) parse(expr string) (*Spec, error) {
 		} else if call, err = call.fetched(expr); err != nil {
 			return nil, err
 		}
-		built, err := definition.build(call.text)
+		built, err := definition.build(call.text, outside)
 		if err != nil {
 			return nil, call.errorIn(expr, err)
 		}
@@ -132,6 +141,31 @@ func (s *Spec) Interpreted() bool {
 		guest, isGuest := st.first.(interface{ Interpreted() bool })
 		return isGuest && guest.Interpreted()
 	})
+}
+
+// Registries tells which schema registries the chain asks.
+func (s *Spec) Registries() (source, target bool) {
+	for _, st := range s.stages {
+		if asks, ok := st.first.(interface{ registries() (bool, bool) }); ok {
+			first, second := asks.registries()
+			source, target = source || first, target || second
+		}
+	}
+	return source, target
+}
+
+// Resolve looks up what the chain needs to know before the first record and keeps to until
+// the process ends: the schemas that it encodes with. What is not looked up here is when a
+// record needs it. The error is an *UnavailableError if there was no answer.
+func (s *Spec) Resolve(ctx context.Context) error {
+	for i, st := range s.stages {
+		if asks, ok := st.first.(interface{ resolve(context.Context) error }); ok {
+			if err := asks.resolve(ctx); err != nil {
+				return &Error{Transform: st.name, Stage: i + 1, Err: err}
+			}
+		}
+	}
+	return nil
 }
 
 // String returns the expression in its plain form; Parse reads it as the same Spec. The

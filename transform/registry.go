@@ -25,6 +25,11 @@ type Definition struct {
 	// says where in the argument it is. Files are read here and nowhere else. New may be
 	// called by several goroutines at once.
 	New func(arg string) (Transform, error)
+
+	// NewWith takes the place of New for a transform that asks something outside. It only
+	// keeps the environment: a constructor runs also where nothing outside is meant to be
+	// asked, such as in the command that shows the configuration.
+	NewWith func(arg string, e *Environment) (Transform, error)
 }
 
 // Summary is the first sentence of Doc.
@@ -38,13 +43,17 @@ func (d Definition) Summary() string {
 
 // build calls New and turns its panic into an error: a library that panics on a bad
 // argument shall give a message about the expression, not a stack at start-up.
-func (d Definition) build(arg string) (t Transform, err error) {
+func (d Definition) build(arg string, e *Environment) (t Transform, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			t, err = nil, fmt.Errorf("constructor panicked: %v", v)
 		}
 	}()
-	t, err = d.New(arg)
+	if d.NewWith != nil {
+		t, err = d.NewWith(arg, e)
+	} else {
+		t, err = d.New(arg)
+	}
 	if err == nil && t == nil {
 		return nil, errors.New("constructor returned no transform")
 	}
@@ -75,8 +84,8 @@ func (c catalog) add(d Definition) {
 	switch {
 	case !validName(d.Name):
 		panic(fmt.Sprintf("transform: %q is no valid name: use lower-case letters, digits and underscores, a letter first", d.Name))
-	case d.Doc == "" || d.Example == "" || d.New == nil:
-		panic(fmt.Sprintf("transform: the definition of %s lacks Doc, Example or New", d.Name))
+	case d.Doc == "" || d.Example == "" || (d.New == nil) == (d.NewWith == nil):
+		panic(fmt.Sprintf("transform: the definition of %s lacks Doc, Example, or one of New and NewWith", d.Name))
 	case !strings.HasPrefix(d.Usage, d.Name):
 		panic(fmt.Sprintf("transform: the usage %q of %s does not begin with its name", d.Usage, d.Name))
 	}

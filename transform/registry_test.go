@@ -103,11 +103,11 @@ func TestConstructorFailures(t *testing.T) {
 		"gives_nothing": "column 1: gives_nothing: constructor returned no transform",
 		"refuses( x )":  "column 10: refuses: refused",
 	} {
-		if _, err := c.parse(expr); err == nil || err.Error() != want {
+		if _, err := c.parse(expr, nil); err == nil || err.Error() != want {
 			t.Errorf("%s: got the error %v, want %s", expr, err, want)
 		}
 	}
-	if _, err := c.parse("refuses"); !errors.Is(err, errRefused) {
+	if _, err := c.parse("refuses", nil); !errors.Is(err, errRefused) {
 		t.Errorf("%v lost its cause", err)
 	}
 }

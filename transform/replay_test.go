@@ -106,6 +106,9 @@ var replayedNative = []string{
 	`on_key(json_set(a=1.10) | regex_replace("k", "q"))`,
 	`on_key(header_from_json(h=.)) | json_extract(amount, bare)`,
 	`wasm(@testdata/guests/manners.wasm, steps: 100000)`,
+	`schema_encode(subject: order-proto) | schema_decode`,
+	`schema_encode(subject: json) | schema_map_id`,
+	`schema_encode(subject: unions) | schema_decode(form: avro)`,
 	`identity | set_header(h=1) | set_key_from_header(h) | route(a)`,
 }
 

@@ -54,6 +54,16 @@ func borderRules() []Mutant {
 			Package: "./bridge", Tests: []string{"TestSharedAsAlone", "TestFirstErrorOfAPiece"},
 		},
 		{
+			Name: "registry-away", Rule: 5, Why: "a schema registry that does not answer is taken for the record's fault",
+			Edits:   []Edit{{"bridge/converter.go", `; away {`, `; away && false {`}},
+			Package: "./bridge", Tests: []string{"TestSchemasAway"},
+		},
+		{
+			Name: "registry-for-ever", Rule: 12, Why: "a lane waits for a schema registry beyond the end of its session",
+			Edits:   []Edit{{"bridge/session.go", "\t\tc.chain.Until(s.ctx)\n", ""}},
+			Package: "./bridge", Tests: []string{"TestSchemasAway", "TestSchemasAwayAtAStop"},
+		},
+		{
 			Name: "epoch-for-ever", Rule: 12, Why: "an epoch has no deadline",
 			Edits:   []Edit{{"bridge/coordinator.go", "return context.WithDeadlineCause(s.ctx, e.triggered.Add(s.opts.EpochTimeout),", "return context.WithDeadlineCause(s.ctx, e.triggered.Add(24*time.Hour),"}},
 			Package: "./bridge", Tests: []string{"TestEpochDeadline"},
