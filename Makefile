@@ -121,7 +121,7 @@ mutants: ## break the protocol's rules one by one: a test has to notice each (MU
 	$(GO) run ./test/mutants/cmd/mutants $(MUTANTFLAGS)
 
 # Each fuzz test, as package:name.
-FUZZ := bridge:FuzzAligner internal/batch:FuzzNext offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse transform:FuzzScan transform:FuzzCEL transform:FuzzJQ transform:FuzzJSONRoot transform:FuzzJSONPath transform:FuzzDecompress transform:FuzzWASMResult transform:FuzzWASMModule cli:FuzzRecord config:FuzzLoad config:FuzzBytes
+FUZZ := bridge:FuzzAligner internal/batch:FuzzNext offsets:FuzzTracker txn:FuzzParseID transform:FuzzParse transform:FuzzScan transform:FuzzCEL transform:FuzzJQ transform:FuzzJSONRoot transform:FuzzJSONPath transform:FuzzDecompress transform:FuzzAvro transform:FuzzProto transform:FuzzWASMResult transform:FuzzWASMModule cli:FuzzRecord config:FuzzLoad config:FuzzBytes
 
 .PHONY: fuzz
 fuzz: ## look for new inputs that break the fuzz tests, each for FUZZTIME=20s
@@ -155,6 +155,10 @@ proof-mutants: ## one part: broken builds that tests must notice
 	$(PROOF) run mutants -- $(MAKE) --no-print-directory mutants
 proof-write: ## write what the parts have found into docs/proof.md
 	$(PROOF) write
+
+.PHONY: schema-registry
+schema-registry: ## our client and a real schema registry (Apicurio), by Maven and Java; a minute
+	test/registry/apicurio.sh .cache/apicurio
 
 .PHONY: soak
 soak: ## all faults at once, at random, on real Kafka (SOAK_TIME=10m SOAK_SEED=)

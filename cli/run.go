@@ -80,6 +80,12 @@ func run(ctx context.Context, c *Context, args []string) error {
 	o.Version = c.build().Version
 	tuneCollector(c.Environ, o.Memory)
 	o.UntilEnd = *untilEnd
+	if err := resolveSchemas(ctx, o.Chain); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before anything was begun
+		}
+		return err
+	}
 	if *dry {
 		trial.untilEnd = *untilEnd
 		return runDry(ctx, c, o, trial)
@@ -87,12 +93,6 @@ func run(ctx context.Context, c *Context, args []string) error {
 	b, err := bridge.New(o)
 	if err != nil {
 		return &exitError{exitConfig, err}
-	}
-	if err := resolveSchemas(ctx, o.Chain); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before anything was begun
-		}
-		return err
 	}
 	log.Info("eosbridge starts", "version", o.Version, "group", o.Group, "instance", o.Instance,
 		"delivery", string(o.Delivery), "memory", config.Bytes(o.Memory).String())

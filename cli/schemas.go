@@ -291,7 +291,7 @@ func unavailable(err error) bool {
 		return true
 	}
 	refuses := refusal.StatusCode == http.StatusConflict || refusal.StatusCode == http.StatusUnprocessableEntity
-	return !noSchema(refusal) && !(refuses && refusal.ErrorCode != 0)
+	return !noSchema(refusal) && (!refuses || refusal.ErrorCode == 0)
 }
 
 // schemaDenied tells whether a registry wants other credentials.

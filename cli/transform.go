@@ -53,5 +53,8 @@ func chainOf(c *Context, flag string) (*transform.Spec, error) {
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("the chain %q: %w (see 'eosbridge transform list')", expr, err)}
 	}
+	if source, _ := spec.Registries(); source {
+		return nil, &exitError{exitConfig, fmt.Errorf("the chain %q asks a schema registry, which this command does not reach for: use eosbridge run --dry-run", expr)}
+	}
 	return spec, nil
 }

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ func init() {
 		Doc: "Does to the key what the other transforms do to the value: for the chain in the parentheses the key stands in the place of the value, and the value in the place of the key. " +
 			"The record is dropped, routed or becomes several as the chain says.",
 		Example: "on_key(json_delete(version) | json_rename(id=customer))",
-		New:     newOnKey,
+		NewWith: newOnKey,
 	})
 }
 
@@ -26,8 +27,8 @@ type onKey struct {
 
 var _ Forker = (*onKey)(nil)
 
-func newOnKey(arg string) (Transform, error) {
-	spec, err := Parse(arg)
+func newOnKey(arg string, e *Environment) (Transform, error) {
+	spec, err := registered.parse(arg, e)
 	if err != nil {
 		if inside, ok := errors.AsType[*ParseError](err); ok {
 			return nil, errAt(byteOffset(arg, inside.Line, inside.Column-1), inside.Err)
@@ -45,6 +46,12 @@ func newOnKey(arg string) (Transform, error) {
 
 // Fork makes an instance from what was read, files included, when the expression was.
 func (t *onKey) Fork() Transform { return &onKey{spec: t.spec, chain: t.spec.New()} }
+
+func (t *onKey) registries() (source, target bool) { return t.spec.Registries() }
+
+func (t *onKey) resolve(ctx context.Context) error { return t.spec.Resolve(ctx) }
+
+func (t *onKey) until(ctx context.Context) { t.chain.Until(ctx) }
 
 // Targets are those of the chain.
 func (t *onKey) Targets() []string { return t.spec.Targets() }

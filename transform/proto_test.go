@@ -201,8 +201,10 @@ func TestProtoPlaces(t *testing.T) {
 func TestProtoData(t *testing.T) {
 	f := protoOf(t, orderProto)
 	for _, test := range []struct{ message, doc, want string }{
-		{"", `{"id":"9007199254740993","paid":false,"box":7,"tags":{"b":1,"a":2},"lines":[{"sku":"x","price":1.10}],"at":"2026-01-02T03:04:05.678Z","state":"PAID"}`,
-			`{"id":"9007199254740993","note":"","lines":[{"sku":"x","price":1.1}],"tags":{"a":2,"b":1},"paid":false,"box":7,"at":"2026-01-02T03:04:05.678Z","state":"PAID"}`},
+		{
+			"", `{"id":"9007199254740993","paid":false,"box":7,"tags":{"b":1,"a":2},"lines":[{"sku":"x","price":1.10}],"at":"2026-01-02T03:04:05.678Z","state":"PAID"}`,
+			`{"id":"9007199254740993","note":"","lines":[{"sku":"x","price":1.1}],"tags":{"a":2,"b":1},"paid":false,"box":7,"at":"2026-01-02T03:04:05.678Z","state":"PAID"}`,
+		},
 		{"", `{"id":1}`, `{"id":"1","note":"","lines":[],"tags":{},"state":"NEW"}`},
 		{"Refund", `{"order":"18446744073709551615"}`, `{"order":"18446744073709551615"}`},
 		{"Refund", `{"order_id":1}`, `{"order":"1"}`},

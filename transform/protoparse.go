@@ -243,8 +243,11 @@ func (p *protoParser) option(f *descriptorpb.FieldDescriptorProto) {
 			return
 		}
 		p.sign("-")
-		for p.advance(); p.next.kind == protoText; p.advance() { // a string may have several parts
+		if p.next.kind == protoText { // which may have several parts
+			p.quoted()
+			return
 		}
+		p.advance()
 	}
 }
 

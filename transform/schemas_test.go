@@ -157,7 +157,7 @@ func wire(id int, body string) string {
 }
 
 func TestSchemaUnavailable(t *testing.T) {
-	for _, expr := range []string{"schema_decode", "schema_encode(subject: orders-value)", "schema_map_id", "identity | schema_decode | filter(true)"} {
+	for _, expr := range []string{"schema_decode", "schema_encode(subject: orders-value)", "schema_map_id", "identity | schema_decode | filter(true)", "on_key(schema_decode)"} {
 		registry := &memorySchemas{byID: knownSchemas().byID, subjects: knownSchemas().subjects}
 		registry.away.Store(true)
 		spec, err := ParseWith(expr, Environment{Source: registry, Target: &memorySchemas{}})
@@ -167,6 +167,9 @@ func TestSchemaUnavailable(t *testing.T) {
 		in := Record{Topic: "orders", Value: []byte(wire(6, "\x02x"))}
 		if strings.Contains(expr, "encode") {
 			in.Value = []byte(`{"id":1}`)
+		}
+		if strings.Contains(expr, "key") {
+			in.Key, in.Value = in.Value, nil
 		}
 		chain := spec.New()
 		_, err = chain.Apply(&in, nil)
@@ -262,6 +265,7 @@ func TestSchemaRegistries(t *testing.T) {
 		"schema_decode | filter(true)": {true, false},
 		"schema_encode(subject: s)":    {true, false},
 		"schema_map_id(key)":           {true, true},
+		"on_key(schema_decode)":        {true, false},
 	} {
 		spec, err := Parse(expr)
 		if err != nil {

@@ -473,7 +473,7 @@ func FuzzWASMModule(f *testing.F) {
 			t.Cleanup(guest.close)
 			return &wasm{guest: guest}, nil
 		}}
-		built, err := definition.build("")
+		built, err := definition.build("", nil)
 		if err != nil {
 			return
 		}
