@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log/slog"
 	"regexp"
@@ -85,6 +86,9 @@ func run(ctx context.Context, c *Context, args []string) error {
 			return nil // stopped before anything was begun
 		}
 		return err
+	}
+	if _, target := o.Chain.Registries(); target && *dry {
+		return &exitError{exitConfig, errors.New("the chain has a schema_map_id, which registers schemas in the target registry, and a dry run changes nothing: leave it out of BRIDGE_TRANSFORM")}
 	}
 	if *dry {
 		trial.untilEnd = *untilEnd

@@ -148,6 +148,7 @@ func TestAvroEncode(t *testing.T) {
 }
 
 func TestAvroDecodeRefuses(t *testing.T) {
+	room := make([]byte, 0, maxResult+1<<10) // at once, for other tests look at how much memory the process has taken
 	for _, test := range []struct{ schema, binary, want string }{
 		{`"int"`, "", "ends too early"},
 		{`"int"`, "\x02\x02", "1 bytes are left over"},
@@ -159,14 +160,13 @@ func TestAvroDecodeRefuses(t *testing.T) {
 		{`"bytes"`, "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "ends too early"},
 		{`{"type":"enum","name":"E","symbols":["A"]}`, "\x02", "number 1 of 1 symbols"},
 		{`["null"]`, "\x01", "number -1 of 1 branches"},
-		{`{"type":"array","items":"null"}`, "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "larger than"},
 		{`{"type":"array","items":{"type":"record","name":"E","fields":[]}}`, "\xfd\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", "larger than"},
 		{`{"type":"map","values":"int"}`, "\x02\x02\xff\x02\x00", "no UTF-8"},
 		{`{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}`, strings.Repeat("\x02", 10_000), "deeper than"},
 		{`{"type":"record","name":"R","fields":[{"name":"a","type":"R"}]}`, "", "deeper than"},
 		{`{"type":"bytes","logicalType":"decimal","precision":6,"scale":2}`, "\xa0\x1f" + strings.Repeat("\x01", 2000), "up to 1000"},
 	} {
-		_, err := avroOf(t, test.schema).decode(nil, []byte(test.binary), avroPlain)
+		_, err := avroOf(t, test.schema).decode(room, []byte(test.binary), avroPlain)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %.20q: got %v, want %s", test.schema, test.binary, err, test.want)
 		}
