@@ -90,7 +90,10 @@ func (c *converter) batch(ctx context.Context, tp offsets.TopicPartition, record
 func (c *converter) one(tp offsets.TopicPartition, target string) ([]transform.Record, error) {
 	if c.policy == nil {
 		results, err := c.chain.Apply(&c.input, c.scratch[:0])
-		if err != nil {
+		switch {
+		case unanswered(err):
+			return results, c.aborted(tp, err)
+		case err != nil:
 			return results, c.broken(tp, c.input.Offset, err)
 		}
 		return results, nil
@@ -102,7 +105,10 @@ func (c *converter) one(tp offsets.TopicPartition, target string) ([]transform.R
 	if c.chain != nil {
 		results, err = c.chain.Apply(&c.input, c.scratch[:0])
 	}
-	if err != nil {
+	switch {
+	case unanswered(err):
+		return results, c.aborted(tp, err)
+	case err != nil:
 		return c.policy.settle(tp, &c.input, failureOf(err), results)
 	}
 	extra := 0
@@ -139,12 +145,20 @@ func fromTransform(h []transform.Header) []kgo.RecordHeader {
 	return unsafe.Slice((*kgo.RecordHeader)(unsafe.SliceData(h)), len(h))
 }
 
+// unanswered tells whether what a transform depends on gave no answer. No error policy applies: it is not the record's fault.
+func unanswered(err error) bool {
+	_, away := errors.AsType[*transform.UnavailableError](err)
+	return away
+}
+
+// aborted is the end of an epoch with such a record in it. The cause stays text: an address that cannot be reached would be
+// taken for that of a broker.
+func (c *converter) aborted(tp offsets.TopicPartition, err error) error {
+	return fmt.Errorf("%w: topic %s partition %d offset %d: %s", txn.ErrAborted, tp.Topic, tp.Partition, c.input.Offset, err.Error())
+}
+
 // broken is the end of a record that a transform cannot handle: it would fail again after each restart.
 func (c *converter) broken(tp offsets.TopicPartition, offset int64, err error) error {
-	if _, away := errors.AsType[*transform.UnavailableError](err); away {
-		// Not the record's fault. The cause stays text: an address that cannot be reached would be taken for a broker's.
-		return fmt.Errorf("%w: topic %s partition %d offset %d: %v", txn.ErrAborted, tp.Topic, tp.Partition, offset, err) //nolint:errorlint // see above
-	}
 	var panicked *transform.PanicError
 	if errors.As(err, &panicked) {
 		c.log.Error("transform panicked", "lane", c.lane, "topic", tp.Topic, "partition", tp.Partition, "offset", offset,

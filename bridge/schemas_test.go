@@ -53,13 +53,21 @@ func (s *oneSchema) chain(t *testing.T, expression string) func(*Options) {
 // TestSchemasAway: a registry without an answer is nobody's fault: epochs are aborted until it is back, then every record
 // goes out once.
 func TestSchemasAway(t *testing.T) {
-	for name, patience := range map[string]time.Duration{"a client gives up": 2 * time.Second, "the epoch's time is up": time.Hour} {
+	for name, test := range map[string]struct {
+		patience time.Duration
+		action   OnError
+	}{
+		"a client gives up":      {2 * time.Second, Fail},
+		"the epoch's time is up": {time.Hour, Fail},
+		"nothing is skipped":     {2 * time.Second, Skip},
+		"no dead letter":         {2 * time.Second, DeadLetter},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				w.topics(1, "in", "out")
-				registry := &oneSchema{patience: patience}
+				w.topics(1, "in", "out", "dlq")
+				registry := &oneSchema{patience: test.patience}
 				registry.away.Store(true)
-				b := w.start(w.options(registry.chain(t, "schema_decode")))
+				b := w.start(w.options(registry.chain(t, "schema_decode"), onError(test.action)))
 				w.assigned(b, 1)
 				for _, text := range []string{"a", "b", "c"} {
 					r := &kgo.Record{Topic: "in", Value: append([]byte{0, 0, 0, 0, 1, 2}, text...)}
@@ -83,6 +91,9 @@ func TestSchemasAway(t *testing.T) {
 				}
 				if strings.Join(got, " ") != `"a" "b" "c"` {
 					t.Errorf("read %q", got)
+				}
+				if n := len(w.read("dlq")[0]); n > 0 {
+					t.Errorf("%d dead letters", n)
 				}
 			})
 		})

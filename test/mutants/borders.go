@@ -55,7 +55,7 @@ func borderRules() []Mutant {
 		},
 		{
 			Name: "registry-away", Rule: 5, Why: "a schema registry that does not answer is taken for the record's fault",
-			Edits:   []Edit{{"bridge/converter.go", `; away {`, `; away && false {`}},
+			Edits:   []Edit{{"bridge/converter.go", "\treturn away\n", "\treturn away && false\n"}},
 			Package: "./bridge", Tests: []string{"TestSchemasAway"},
 		},
 		{
