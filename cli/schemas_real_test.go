@@ -36,7 +36,7 @@ func TestSchemaConversation(t *testing.T) {
 			Type: transform.SchemaProtobuf, References: []transform.SchemaReference{{Name: "line.proto", Subject: run + "line", Version: 1}},
 			Text: "syntax = \"proto3\";\npackage shop;\nimport \"line.proto\";\nmessage Parcel {\n  repeated Line lines = 1;\n}\n",
 		}, `{"lines":[{"n":"1"}]}`},
-		{"json", transform.Schema{Type: transform.SchemaJSON, Text: `{"type":"object"}`}, `{"n":1.10}`},
+		{"json", transform.Schema{Type: transform.SchemaJSON, Text: `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}`}, `{"n":1.10}`},
 	}
 	for _, schema := range schemas {
 		id, version, err := s.Register(t.Context(), run+schema.name, schema.Schema)
