@@ -12,7 +12,7 @@ import (
 // Avro is written out here, and not left to a library, for three reasons: the members of a
 // map have to come out in their order (through a map of Go they would come in another one on
 // each replay); numbers pass from one text to the other and through no type of Go; and a
-// library costs a twentieth of the whole program. The tests compare with twmb/avro.
+// library adds 0.9 MB to a program of 29 (twmb/avro 1.9, measured). The tests compare with twmb/avro.
 
 type avroKind int
 

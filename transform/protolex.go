@@ -8,7 +8,8 @@ import (
 
 // The text of a schema of Protobuf, as its language specification has it (proto2 and
 // proto3). Only what decides about the data is taken in: services, extensions and options
-// but for a few are stepped over. A whole compiler costs a tenth of the program.
+// but for a few are stepped over. A whole compiler (protocompile 0.14) adds 1.4 MB
+// to a program of 29.
 
 type protoTokenKind int
 
