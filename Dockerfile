@@ -26,6 +26,9 @@ USER 65532:65532
 ENV BRIDGE_HTTP_ADDR=:9464
 EXPOSE 9464
 STOPSIGNAL SIGTERM
+# Alive, not ready: a bridge that waits for its brokers is not mended by a
+# restart. Kubernetes has probes of its own and ignores this.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["/usr/bin/eosbridge", "status", "--healthcheck"]
 # No shell in between: SIGTERM reaches the bridge itself.
 ENTRYPOINT ["/usr/bin/eosbridge"]
 CMD ["run"]

@@ -10,7 +10,7 @@ KAFKA_VERSION  ?= 4.4.0
 KAFKA_NODES    ?= 1
 KAFKA_VERSIONS := 4.4.0 3.9.1
 
-DEBIAN_PACKAGES := chromium iproute2 iptables kcat mount prometheus
+DEBIAN_PACKAGES := chromium iproute2 iptables kcat mount prometheus buildah systemd
 
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 COMMIT  := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
@@ -101,12 +101,12 @@ lint: ## golangci-lint; its first build takes some minutes
 	$(GOLANGCI) run
 
 .PHONY: check
-check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files, race
+check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files, image, race
 	@test -z "$$(gofmt -l .)" || { echo "not formatted, run make fmt:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod verify
 	$(GO) mod tidy -diff
-	$(MAKE) --no-print-directory lint deploy-check chart-check race
+	$(MAKE) --no-print-directory lint deploy-check chart-check image race
 
 .PHONY: deploy-check
 deploy-check: ## the systemd unit is valid and hardened (where systemd-analyze is)

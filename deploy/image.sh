@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the image with buildah and runs `version` in it.
+# Builds the image with buildah, holds it to its size, and starts it.
 #   deploy/image.sh <name:tag> <version> <commit> <date>
 # Works as root without any container service; BUILDAH_ISOLATION and
 # STORAGE_DRIVER are buildah's own variables and win over the defaults here.
@@ -18,13 +18,32 @@ if [ "$(id -u)" = 0 ]; then
 fi
 
 deploy/image-context.sh
-# The commit's time, and not the clock's: two builds of a commit are equal.
+# Docker's format, which has a place for HEALTHCHECK. The commit's time, and not the clock's: two builds of a commit are equal.
 stamp=$(git log -1 --format=%ct 2>/dev/null || echo 0)
-buildah bud --quiet --timestamp "$stamp" --format oci \
+buildah bud --quiet --timestamp "$stamp" --format docker \
 	--build-arg "VERSION=$version" --build-arg "COMMIT=$commit" --build-arg "DATE=$date" \
 	--tag "$image" --file Dockerfile dist/image
+
+# What is pulled and stored: the layers, compressed. The binary alone is about three times that.
+limit=25000000
+size=$(tar -C dist/image -cf - . | gzip -9 | wc -c)
+echo "image $image: $size bytes compressed, $(wc -c <dist/image/eosbridge) of them unpacked in the binary"
+if [ "$size" -gt "$limit" ]; then
+	echo "deploy/image.sh: larger than $limit bytes" >&2
+	exit 1
+fi
 
 container=$(buildah from --pull-never "$image")
 trap 'buildah rm "$container" >/dev/null' EXIT
 buildah run "$container" -- /usr/bin/eosbridge version
+# Started without settings it lists what is missing, and ends with the status that is not restarted.
+status=0
+said=$(buildah run "$container" -- /usr/bin/eosbridge run 2>&1) || status=$?
+case "$status $said" in
+"78 "*KAFKA_BOOTSTRAP_SERVERS*) ;;
+*)
+	echo "deploy/image.sh: without settings it ended with status $status and said: $said" >&2
+	exit 1
+	;;
+esac
 echo "built $image"
