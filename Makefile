@@ -10,7 +10,7 @@ KAFKA_VERSION  ?= 4.4.0
 KAFKA_NODES    ?= 1
 KAFKA_VERSIONS := 4.4.0 3.9.1
 
-DEBIAN_PACKAGES := chromium iproute2 iptables kcat mount prometheus buildah systemd
+DEBIAN_PACKAGES := buildah chromium iproute2 iptables kcat mount prometheus python3-pip systemd
 
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 COMMIT  := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
