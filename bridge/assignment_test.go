@@ -116,6 +116,8 @@ func TestMembersComeAndGo(t *testing.T) {
 		const all = 6
 		partitions := []int32{0, 1, 2, 3, 4, 5}
 		w.topics(all, "in", "out")
+		// The positions of an epoch wait for its first outputs, so that they go out long after its barrier.
+		w.slowly(kmsg.Produce, 1_000_000, 60*time.Millisecond, func(r kmsg.Request) bool { return r.(*kmsg.ProduceRequest).TransactionID != nil })
 		stop := w.feeding("in", 20*time.Millisecond, partitions...)
 		a := w.start(w.options(protocol))
 		w.assigned(a, all)

@@ -96,10 +96,10 @@ func (s *session) leadExactlyOnce(ctx context.Context, e *epoch) error {
 	if err := s.align(ctx, e); err != nil {
 		return err
 	}
-	if err := s.flush(ctx, e); err != nil {
+	if err := s.queue(ctx, e); err != nil { // its positions may go out beside the flush
 		return err
 	}
-	if err := s.queue(ctx, e); err != nil {
+	if err := s.flush(ctx, e); err != nil {
 		return err
 	}
 	if err := s.openGate(s.ctx, e.next); err != nil {
@@ -184,8 +184,9 @@ func (s *session) align(ctx context.Context, e *epoch) error {
 }
 
 func (s *session) flush(ctx context.Context, e *epoch) error {
-	if err := s.sink.PreCommit(ctx, e.n); err != nil {
-		return err
+	defer close(e.flushing)
+	if e.flushErr = s.sink.PreCommit(ctx, e.n); e.flushErr != nil {
+		return e.flushErr
 	}
 	e.flushed = time.Now()
 	s.log.Debug("epoch flushed", "epoch", e.n, "elapsed", e.flushed.Sub(e.triggered))
@@ -201,8 +202,8 @@ func (s *session) queue(ctx context.Context, e *epoch) error {
 	}
 }
 
-// commit is the one serial committer: TxnOffsetCommit(n), EndTxn(n), then n+1. It also settles positions that
-// no transaction carries. It ends when the coordinator has queued its last epoch, or with a failure.
+// commit is the one serial committer: TxnOffsetCommit(n), the end of the flush of n, EndTxn(n), then n+1. It also settles
+// positions that no transaction carries. It ends when the coordinator has queued its last epoch, or with a failure.
 func (s *session) commit() error {
 	idle := time.NewTicker(settleAfter / 2)
 	defer idle.Stop()
@@ -230,6 +231,9 @@ func (s *session) commit() error {
 			if e.claimed.Swap(true) {
 				return nil // the coordinator has failed and given it up
 			}
+			if err := s.prepare(e); err != nil {
+				return err
+			}
 			if err := s.commitEpoch(e); err != nil {
 				return err
 			}
@@ -243,13 +247,46 @@ func (s *session) commit() error {
 	}
 }
 
-func (s *session) commitEpoch(e *epoch) error {
-	// The commit outlives a failing session: cutting it off would only make its outcome unknown. That happens
-	// only when a stop may take no longer.
-	ctx, cancel := context.WithDeadlineCause(s.late, e.triggered.Add(s.opts.EpochTimeout),
-		fmt.Errorf("%w: commit of epoch %d exceeded the epoch timeout of %s", txn.ErrInDoubt, e.n, s.opts.EpochTimeout))
+// prepare sends the positions of an epoch, which may be while its outputs are on their way, and waits for the flush. The
+// epoch before has ended, for the committer is serial. Of two failures the first one says how the epoch ended.
+func (s *session) prepare(e *epoch) error {
+	if s.opts.Delivery == AtMostOnce { // it has no outputs yet
+		return nil
+	}
+	ctx, cancel := s.committing(e)
 	defer cancel()
-	steps, err := s.sink.Commit(ctx, txn.Checkpoint{Epoch: e.n, Positions: e.positions, Credential: e.cred})
+	// A failing session takes the flush with it. Positions alone are good for nothing, so nobody waits for them.
+	stop := context.AfterFunc(s.ctx, func() {
+		if !closed(e.flushing) || e.flushErr != nil {
+			cancel()
+		}
+	})
+	defer stop()
+	steps, err := s.sink.SendOffsets(ctx, e.checkpoint())
+	if err == nil || closed(e.flushing) && e.flushErr != nil {
+		<-e.flushing
+		err = e.flushErr
+	} else {
+		s.fail(err) // which ends the flush
+		<-e.flushing
+	}
+	if err != nil {
+		s.ended(e, steps, err)
+	}
+	return err
+}
+
+// committing bounds a commit. It outlives a failing session: cutting it off would only make its outcome unknown. That
+// happens only when a stop may take no longer.
+func (s *session) committing(e *epoch) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(s.late, e.triggered.Add(s.opts.EpochTimeout),
+		fmt.Errorf("%w: commit of epoch %d exceeded the epoch timeout of %s", txn.ErrInDoubt, e.n, s.opts.EpochTimeout))
+}
+
+func (s *session) commitEpoch(e *epoch) error {
+	ctx, cancel := s.committing(e)
+	defer cancel()
+	steps, err := s.sink.Commit(ctx, e.checkpoint())
 	s.ended(e, steps, err)
 	if err != nil {
 		return err

@@ -12,8 +12,9 @@
 //   - each lane (lane.go) transforms and produces its partitions in order; at a closed gate it transforms on and
 //     holds its outputs; with a piece of work that takes long it is lent hands (crew.go), which have ended before it
 //     goes on;
-//   - the coordinator (coordinator.go) aligns, flushes, queues for the commit and opens the next gate;
-//   - the committer (coordinator.go, commit) commits one epoch after the other;
+//   - the coordinator (coordinator.go) aligns, queues for the commit, flushes and opens the next gate;
+//   - the committer (coordinator.go, commit) commits one epoch after the other: it sends the positions of an aligned epoch
+//     beside its flush, waits for the flush, and ends the transaction;
 //   - watch (watch.go) looks after open transactions, dangling ids, lag and the end of the input;
 //   - the group's callbacks (assignment.go) run in the client's goroutines.
 //

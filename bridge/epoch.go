@@ -18,6 +18,7 @@ type epoch struct {
 
 	gate     chan struct{} // closed when lanes may produce
 	closable chan struct{} // closed when a barrier may follow
+	flushing chan struct{} // closed when its flush has ended, well or not; flushed and flushErr stay as they are then
 	done     chan struct{} // closed when the committer is through with it
 
 	// Source.
@@ -40,11 +41,12 @@ type epoch struct {
 	// Coordinator and committer.
 	positions        offsets.Positions
 	aligned, flushed time.Time
+	flushErr         error
 }
 
 func newEpoch(n txn.Epoch) *epoch {
 	return &epoch{
-		n: n, gate: make(chan struct{}), closable: make(chan struct{}), done: make(chan struct{}),
+		n: n, gate: make(chan struct{}), closable: make(chan struct{}), flushing: make(chan struct{}), done: make(chan struct{}),
 		lanes: map[int]bool{}, positions: offsets.Positions{},
 	}
 }
@@ -76,6 +78,11 @@ func (e *epoch) left() (n int64) {
 		n += unread
 	}
 	return n
+}
+
+// checkpoint is what is committed besides the outputs; it is complete once the epoch is aligned.
+func (e *epoch) checkpoint() txn.Checkpoint {
+	return txn.Checkpoint{Epoch: e.n, Positions: e.positions, Credential: e.cred}
 }
 
 func (e *epoch) open() bool { return closed(e.gate) }

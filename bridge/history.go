@@ -53,7 +53,8 @@ type EpochSummary struct {
 	DeadLetters int64 `json:"dead_letters,omitempty"`
 	Partitions  int   `json:"partitions"`
 
-	// The steps of the protocol, each measured from Triggered; zero means that the step was not reached.
+	// The steps of the protocol, each measured from Triggered; zero means that the step was not reached. Flushed and
+	// OffsetsSent may come in either order.
 	// In JSON they are numbers of milliseconds (aligned_ms and so on), absent when not reached.
 	Aligned     time.Duration `json:"-"`
 	Flushed     time.Duration `json:"-"`

@@ -152,7 +152,7 @@ func (s *session) openSink(ctx context.Context) error {
 			defer making.Unlock()
 			return kgo.NewClient(append(s.producerOptions(), extra...)...)
 		},
-		Admin: s.admin, Version: s.version, Batches: s.raw, Timeout: s.opts.TxnTimeout,
+		Admin: s.admin, Version: s.version, Batches: s.raw, ByKey: s.opts.ByKey, Timeout: s.opts.TxnTimeout,
 		Present: s.credential, TopicID: s.assigned.topicID, Log: s.log,
 	}
 	var err error

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/internal/batch"
+	"github.com/eosbridge/eosbridge/offsets"
 )
 
 var _ BatchParticipant = (*Ring)(nil)
@@ -26,10 +27,13 @@ func (s *slot) produceBatches(topic string, partition int32, batches []batch.Bat
 		n += int64(b.Count())
 	}
 	s.hand(n)
+	tp := offsets.TopicPartition{Topic: topic, Partition: partition}
+	s.places.enter(tp)
 	s.mu.Lock()
 	out, _ := s.out.(*sender)
 	s.mu.Unlock()
 	ended := func(err error) {
+		s.places.answered(tp)
 		if err != nil {
 			s.fail(err)
 		} else {

@@ -334,6 +334,17 @@ func (b *bed) produce(p Participant, n Epoch, records []*kgo.Record, done func(*
 	}
 }
 
+// beginWith begins an epoch and waits until these outputs of it are acknowledged.
+func (b *bed) beginWith(p Participant, n Epoch, values ...string) {
+	b.t.Helper()
+	if err := p.Begin(b.ctx, n); err != nil {
+		b.t.Fatal(err)
+	}
+	acked := make(chan struct{})
+	b.produce(p, n, outputs(values...), func(*kgo.Record, error) { close(acked) })
+	b.await(acked)
+}
+
 // precommit takes an epoch to the end of PreCommit. No values: an epoch without output.
 func (b *bed) precommit(p Participant, n Epoch, values ...string) error {
 	if err := p.Begin(b.ctx, n); err != nil {

@@ -136,15 +136,17 @@ func TestOutcomes(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%s", strings.ToLower(m.key.Name()), m.name), func(t *testing.T) {
 			t.Parallel()
 			if !m.below {
-				t.Run("transaction.version 2", func(t *testing.T) { m.run(newBed(t)) })
-				t.Run("batches", func(t *testing.T) { m.run(newBatchBed(t)) })
+				t.Run("transaction.version 2", func(t *testing.T) { m.run(newBed(t), m.second) })
+				t.Run("batches", func(t *testing.T) { m.run(newBatchBed(t), m.second) })
+				t.Run("positions beside the flush", func(t *testing.T) { m.run(newBed(t), m.secondAtOnce) })
+				t.Run("positions beside the flush, batches", func(t *testing.T) { m.run(newBatchBed(t), m.secondAtOnce) })
 			}
-			t.Run("before transaction.version", func(t *testing.T) { m.run(newOldBed(t)) })
+			t.Run("before transaction.version", func(t *testing.T) { m.run(newOldBed(t), m.second) })
 		})
 	}
 }
 
-func (m mishap) run(b *bed) {
+func (m mishap) run(b *bed, second func(*bed, *Ring, Credential) error) {
 	t, me := b.t, b.join("me", "")
 	r := b.open()
 	b.mustEpoch(r, Checkpoint{Epoch: 1, Positions: at(10, 20), Credential: me}, "1a", "1b")
@@ -152,7 +154,7 @@ func (m mishap) run(b *bed) {
 		t.Fatal(err)
 	}
 
-	err := m.second(b, r, me)
+	err := second(b, r, me)
 	if m.want == nil {
 		if err != nil {
 			t.Fatalf("epoch 2: %v", err)
@@ -202,6 +204,44 @@ func (m mishap) second(b *bed, r *Ring, me Credential) error {
 		defer b.expectHits(m.do(b, cancel))
 	}
 	_, err := r.Commit(ctx, Checkpoint{Epoch: 2, Positions: at(30, 40), Credential: me})
+	return err
+}
+
+// secondAtOnce is second, with positions that go out while outputs are on their way.
+func (m mishap) secondAtOnce(b *bed, r *Ring, me Credential) error {
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	cp := Checkpoint{Epoch: 2, Positions: at(30, 40), Credential: me}
+	b.beginWith(r, 2, "2a")
+	if m.key != kmsg.EndTxn {
+		defer b.expectHits(m.do(b, cancel))
+	}
+	arrived, release := b.hold(kmsg.Produce)
+	b.produce(r, 2, outputs("2b"), ignore)
+	flushed := make(chan error, 1)
+	go func() { flushed <- r.PreCommit(ctx, 2) }() // ends with the release
+	if m.key != kmsg.Produce {
+		b.await(arrived)
+	}
+	_, err := r.SendOffsets(ctx, cp)
+	release()
+	unflushed := <-flushed
+	if unflushed != nil && m.key == kmsg.Produce {
+		return unflushed
+	}
+	if err != nil {
+		if unflushed == nil || ctx.Err() == nil && !errors.Is(unflushed, err) {
+			b.t.Errorf("pre-commit of an epoch whose positions have failed: %v", unflushed)
+		}
+		return err
+	}
+	if err := b.precommit(r, 3, "3a", "3b"); err != nil {
+		return errors.Join(errors.New("epoch 3"), err)
+	}
+	if m.key == kmsg.EndTxn {
+		defer b.expectHits(m.do(b, cancel))
+	}
+	_, err = r.Commit(ctx, cp)
 	return err
 }
 

@@ -38,9 +38,10 @@ type Steps struct {
 // Participant is the sink's side of an epoch: Flink's TwoPhaseCommitSinkFunction with a broker that decides.
 //
 // Order of calls, for each epoch n in turn: Begin(n), any number of Produce(n), PreCommit(n), Commit(n).
-// Begin(n+1) may follow PreCommit(n), before Commit(n); Commit is strictly serial. Produce may be called by
-// several goroutines between Begin and PreCommit; the other methods by one goroutine each. After any error
-// nothing may be called but Close.
+// Begin(n+1) may follow PreCommit(n), before Commit(n); Commit is strictly serial. SendOffsets(n) may come between the
+// last Produce(n) and Commit(n), beside PreCommit(n) too, but not before Commit(n-1) has succeeded. Produce may be called
+// by several goroutines between Begin and PreCommit; SendOffsets and Commit by the same one, the other methods by one
+// goroutine each. After any error nothing may be called but Close.
 type Participant interface {
 	// Begin makes epoch n ready to produce. It waits until the transactional producer of n is free.
 	Begin(ctx context.Context, n Epoch) error
@@ -50,6 +51,10 @@ type Participant interface {
 	Produce(ctx context.Context, n Epoch, records []*kgo.Record, done func(failed *kgo.Record, err error))
 	// PreCommit returns when every record of epoch n is acknowledged. ctx bounds it.
 	PreCommit(ctx context.Context, n Epoch) error
+	// SendOffsets sends what Commit would have to send before its decision, if that can be done while outputs are on their
+	// way: it saves a round trip. An error means what an error of Commit means. The step may be missing from the answer,
+	// for Commit does what is left.
+	SendOffsets(ctx context.Context, cp Checkpoint) (Steps, error)
 	// Commit makes the outputs of the epoch and its positions true together. ctx bounds it and must not be
 	// a context that a signal cancels. Its error is ErrAborted, ErrInDoubt or ErrFatal.
 	Commit(ctx context.Context, cp Checkpoint) (Steps, error)

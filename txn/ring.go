@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ type Options struct {
 	// Batches opens a ring of slots that produce whole batches (Ring.ProduceBatches) and no records. It needs
 	// transaction.version 2 or later.
 	Batches bool
+	// ByKey says that the client chooses the partitions of records.
+	ByKey bool
 	// Timeout is transaction.timeout.ms of our transactions.
 	Timeout time.Duration
 	// Present answers the membership of this moment: the pair first, the counters afterwards.
@@ -119,7 +122,7 @@ func slotOptions(id ID, o Options) []kgo.Opt {
 
 // Begin implements Participant.
 func (r *Ring) Begin(ctx context.Context, n Epoch) error {
-	if last := r.slot[(n+1)%slots]; last.at() == StateOpen {
+	if last := r.slot[(n+1)%slots].at(); last == StateOpen || last == StatePositioned {
 		return Fatalf(StatusBroken, "broken invariant: epoch %d begins before epoch %d is flushed", n, n-1)
 	}
 	i := n % slots
@@ -152,14 +155,44 @@ func (r *Ring) PreCommit(ctx context.Context, n Epoch) error {
 	return s.failing(s.flush(ctx))
 }
 
+// SendOffsets implements Participant. Below transaction.version 2 it leaves them to Commit: AddOffsetsToTxn would come
+// beside the client's AddPartitionsToTxn, of which the coordinator takes one at a time. The same would happen where only the
+// client knows to which partition a record goes; see places.
+func (r *Ring) SendOffsets(ctx context.Context, cp Checkpoint) (Steps, error) {
+	if r.opts.Version < 2 || r.opts.ByKey {
+		return Steps{}, nil
+	}
+	s, err := r.dueSlot(cp.Epoch, StateOpen, StateFlushed)
+	if err != nil {
+		return Steps{}, err
+	}
+	// Without output Commit carries them; a failure is PreCommit's to tell.
+	if s.handed.Load() == 0 || !s.places.wait(ctx) || s.failed() != nil {
+		return Steps{}, nil
+	}
+	if err := s.failing(r.sendOffsets(ctx, s, cp)); err != nil {
+		return Steps{}, err
+	}
+	return Steps{OffsetsSent: s.positioned}, nil
+}
+
+// dueSlot answers the slot of the epoch that is due, which has to be in one of these states.
+func (r *Ring) dueSlot(n Epoch, states ...State) (*slot, error) {
+	if due := Epoch(r.due.Load()); n != due {
+		return nil, Fatalf(StatusBroken, "broken invariant: commit of epoch %d while epoch %d is due", n, due)
+	}
+	s := r.slot[n%slots]
+	if state := s.at(); !slices.Contains(states, state) {
+		return nil, Fatalf(StatusBroken, "broken invariant: commit of epoch %d on %s, which is %s", n, s.id, state)
+	}
+	return s, nil
+}
+
 // Commit implements Participant. An epoch that is not committed leaves itself due, so nothing after it ever is.
 func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
-	if due := Epoch(r.due.Load()); cp.Epoch != due {
-		return Steps{}, Fatalf(StatusBroken, "broken invariant: commit of epoch %d while epoch %d is due", cp.Epoch, due)
-	}
-	s := r.slot[cp.Epoch%slots]
-	if state := s.at(); state != StateFlushed {
-		return Steps{}, Fatalf(StatusBroken, "broken invariant: commit of epoch %d on %s, which is %s", cp.Epoch, s.id, state)
+	s, err := r.dueSlot(cp.Epoch, StateFlushed, StatePrepared)
+	if err != nil {
+		return Steps{}, err
 	}
 	steps, err := r.commit(ctx, s, cp)
 	if err != nil {
@@ -184,23 +217,34 @@ func (r *Ring) commit(ctx context.Context, s *slot, cp Checkpoint) (Steps, error
 		steps.Carried = true
 		return steps, s.step(EventCarry)
 	}
-	cp, err := r.carry.into(cp)
-	if err != nil {
-		return steps, err
+	if s.at() == StateFlushed {
+		if err := r.sendOffsets(ctx, s, cp); err != nil {
+			return steps, err
+		}
 	}
-	if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {
-		return steps, err
-	}
-	if err := s.step(EventOffsets); err != nil {
-		return steps, err
-	}
-	steps.OffsetsSent = time.Now()
-	s.logProducer(ctx, r.opts.Log, cp.Epoch)
+	steps.OffsetsSent = s.positioned
 	if err := s.end(ctx); err != nil {
 		return steps, err
 	}
 	steps.Committed = time.Now()
 	return steps, nil
+}
+
+// sendOffsets puts the positions of an epoch, and those that were carried, into its transaction.
+func (r *Ring) sendOffsets(ctx context.Context, s *slot, cp Checkpoint) error {
+	cp, err := r.carry.into(cp)
+	if err != nil {
+		return err
+	}
+	if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {
+		return err
+	}
+	s.positioned = time.Now()
+	if err := s.step(EventOffsets); err != nil {
+		return err
+	}
+	s.logProducer(ctx, r.opts.Log, cp.Epoch)
+	return nil
 }
 
 // release gives a slot back, at transaction.version < 2 after its client was made anew: in the background,

@@ -23,8 +23,9 @@ type slot struct {
 	client func() (*kgo.Client, error)
 	over   func(*kgo.Client) producer // what the slot produces with
 
-	mu    sync.Mutex // guards state, cl and the fields below it
+	mu    sync.Mutex // guards state, cause, cl and the fields below it
 	state State
+	cause error // of StateFailed
 	cl    *kgo.Client
 	out   producer // over cl
 	begun bool     // out is in a transaction; stays true over an epoch without output
@@ -36,15 +37,21 @@ type slot struct {
 	acked  atomic.Int64                           // records whose promise succeeded
 	opened atomic.Pointer[time.Time]              // first record of this epoch, by the monotonic clock; nil before
 	proof  atomic.Pointer[offsets.TopicPartition] // a partition that has acknowledged records of this epoch
+	places places                                 // of this epoch
 
 	failMu  sync.Mutex
 	failure error // the first failed promise of this epoch
+
+	positioned time.Time // when the positions were acknowledged; the committer's
 }
 
 func (s *slot) step(e Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from := s.state
+	if from == StateFailed && (e == EventFlush || e == EventOffsets) {
+		return s.cause // these two are on their way together, and the other one has failed
+	}
 	crashpoint.Step(from, e, "before")
 	to, err := next(from, e)
 	s.state = to
@@ -63,9 +70,15 @@ func (s *slot) at() State {
 
 // failing marks the slot as failed if err is an error, and answers err.
 func (s *slot) failing(err error) error {
-	if err != nil {
-		_ = s.step(EventFail) // every state may fail
+	if err == nil {
+		return nil
 	}
+	s.mu.Lock()
+	if s.cause == nil {
+		s.cause = err
+	}
+	s.mu.Unlock()
+	_ = s.step(EventFail) // every state may fail
 	return err
 }
 
@@ -97,7 +110,7 @@ func (s *slot) open(ctx context.Context) error {
 	s.log.Debug("fenced", "txn_id", s.id.String(), "producer_id", pid, "producer_epoch", epoch, "elapsed", time.Since(began))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cl, s.out, s.begun, s.ended, s.state = cl, out, false, false, StateReady
+	s.cl, s.out, s.begun, s.ended, s.state, s.cause = cl, out, false, false, StateReady, nil
 	crashpoint.At("recovery: one id fenced")
 	return nil
 }
@@ -147,6 +160,7 @@ func (s *slot) begin() error {
 	s.acked.Store(0)
 	s.opened.Store(nil)
 	s.proof.Store(nil)
+	s.places.reset()
 	if s.begun {
 		return nil
 	}
@@ -159,11 +173,13 @@ func (s *slot) begin() error {
 
 // handover counts the promises of records that were handed over together.
 type handover struct {
-	slot  *slot
-	size  int64
-	left  atomic.Int64
-	first atomic.Pointer[batchFailure]
-	done  func(*kgo.Record, error)
+	slot   *slot // nil: nothing is counted there
+	size   int64
+	places []offsets.TopicPartition  // complete before the last record is handed over
+	place  [1]offsets.TopicPartition // room for places: nearly always there is one
+	left   atomic.Int64
+	first  atomic.Pointer[batchFailure]
+	done   func(*kgo.Record, error)
 }
 
 type batchFailure struct {
@@ -181,6 +197,9 @@ func (b *handover) promise(r *kgo.Record, err error) {
 	if b.left.Add(-1) > 0 {
 		return
 	}
+	for _, tp := range b.places {
+		b.slot.places.answered(tp)
+	}
 	f := b.first.Load()
 	if f == nil {
 		if b.slot != nil {
@@ -194,6 +213,7 @@ func (b *handover) promise(r *kgo.Record, err error) {
 
 func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kgo.Record, error)) {
 	b := &handover{slot: s, size: int64(len(records)), done: done}
+	b.places = b.place[:0]
 	b.left.Store(b.size)
 	s.hand(b.size)
 	promise := b.promise
@@ -205,6 +225,7 @@ func (s *slot) produce(ctx context.Context, records []*kgo.Record, done func(*kg
 		return
 	}
 	for _, r := range records {
+		b.to(r)
 		cl.Produce(ctx, r, promise)
 	}
 	s.handedOver()

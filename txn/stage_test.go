@@ -311,17 +311,10 @@ func (p *player) produce(c cue) error {
 	return p.r.PreCommit(p.s.ctx, n)
 }
 
-// offsets plays Commit up to its EndTxn, which is held at the broker until its line.
+// offsets plays SendOffsets, which below transaction.version 2 is a part of Commit.
 func (p *player) offsets(c cue) error {
-	n := p.on[c.slot]
 	ctx, cancel := context.WithCancel(p.s.ctx)
 	p.s.t.Cleanup(cancel)
-	arrived, release := p.s.hold(kmsg.EndTxn)
-	p.commits[n] = &half{release: release, giveUp: cancel, done: make(chan error, 1)}
-	after := p.s.cues[p.s.now+1:]
-	if i := slices.IndexFunc(after, func(l cue) bool { return l.by == c.by && l.slot == c.slot && l.do == "EndTxn" }); i >= 0 && after[i].answer == "lost, done" {
-		p.s.wire.loseUntil(kmsg.EndTxn, swallow, 1, cancel)
-	}
 	switch c.answer {
 	case "lost, under way":
 		came, lands := p.s.hold(kmsg.TxnOffsetCommit)
@@ -341,6 +334,23 @@ func (p *player) offsets(c cue) error {
 			}
 		}
 	}
+	if p.s.version < 2 {
+		return p.commit(ctx, cancel, c)
+	}
+	_, err := p.r.SendOffsets(ctx, p.cps[p.on[c.slot]])
+	p.failed = err != nil
+	return err
+}
+
+// commit plays Commit up to its EndTxn, which is held at the broker until its line.
+func (p *player) commit(ctx context.Context, cancel context.CancelFunc, c cue) error {
+	n := p.on[c.slot]
+	arrived, release := p.s.hold(kmsg.EndTxn)
+	p.commits[n] = &half{release: release, giveUp: cancel, done: make(chan error, 1)}
+	ends := p.s.cues[p.s.now:]
+	if i := slices.IndexFunc(ends, func(l cue) bool { return l.by == c.by && l.slot == c.slot && l.do == "EndTxn" }); i >= 0 && ends[i].answer == "lost, done" {
+		p.s.wire.loseUntil(kmsg.EndTxn, swallow, 1, cancel)
+	}
 	done := p.commits[n].done
 	go func() { // ends with Commit, at the latest with the test's context
 		_, err := p.r.Commit(ctx, p.cps[n])
@@ -358,6 +368,13 @@ func (p *player) offsets(c cue) error {
 }
 
 func (p *player) end(c cue) error {
+	if p.s.version >= 2 {
+		ctx, cancel := context.WithCancel(p.s.ctx)
+		p.s.t.Cleanup(cancel)
+		if err := p.commit(ctx, cancel, c); err != nil {
+			return err
+		}
+	}
 	h := p.commits[p.on[c.slot]]
 	if h == nil {
 		return fmt.Errorf("nothing to end on slot %d", c.slot)

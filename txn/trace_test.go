@@ -159,7 +159,7 @@ func onceInDoubt(s *stage, _ *player, err error) {
 
 var replays = map[string]replay{
 	"begin-before-flush":          {how: "Ring.Begin refuses", at: "1 Begin > 1 Begin", says: broken("epoch 3 begins before epoch 2 is flushed")},
-	"commit-before-flush":         {how: "Ring.Commit refuses an open slot", at: "1 TxnOffsetCommit", says: broken("epoch 2", "open")},
+	"commit-before-flush":         {how: "Ring.Commit refuses a slot that is not flushed", at: "1 EndTxn", says: broken("epoch 2", "open")},
 	"commit-out-of-order":         {how: "Ring.Commit refuses what is not due", at: "1 TxnOffsetCommit slot 1", says: broken("epoch 3 while epoch 2 is due")},
 	"offsets-before-the-last-end": {how: "Ring.Commit refuses while the last EndTxn is not answered", at: "1 TxnOffsetCommit slot 1", says: broken("epoch 3 while epoch 2 is due")},
 	"end-after-an-unknown-end":    {how: "Ring.Commit refuses after an unanswered EndTxn", at: "1 EndTxn > 1 TxnOffsetCommit slot 1", says: broken("epoch 3 while epoch 2 is due")},

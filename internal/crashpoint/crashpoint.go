@@ -44,7 +44,10 @@ func Points() []string {
 		"slot: ready begin, before", "slot: ready begin, after",
 		"slot: ready fail, before", "slot: ready fail, after",
 		"slot: open flush, before", "slot: open flush, after",
+		"slot: open offsets, before", "slot: open offsets, after", // from transaction.version 2 on, as what is positioned
 		"slot: open fail, before", "slot: open fail, after",
+		"slot: positioned flush, before", "slot: positioned flush, after",
+		"slot: positioned fail, before", "slot: positioned fail, after",
 		"slot: flushed carry, before", "slot: flushed carry, after",
 		"slot: flushed offsets, before", "slot: flushed offsets, after",
 		"slot: flushed fail, before", "slot: flushed fail, after",

@@ -37,7 +37,6 @@ func crashScenes() []crashScene {
 				"epoch: gate opened", "epoch: records handed over", "epoch: records acknowledged",
 				"epoch: barrier injected", "epoch: aligned",
 				"slot: ready begin, before", "slot: ready begin, after",
-				"slot: open flush, before", "slot: open flush, after",
 				"slot: committed renew, before", "slot: committed renew, after",
 				"commit: client closed", "commit: client renewed",
 			},
@@ -47,11 +46,21 @@ func crashScenes() []crashScene {
 			points: []string{
 				"commit: AddOffsetsToTxn ready", "commit: AddOffsetsToTxn written", "commit: AddOffsetsToTxn answered",
 				"commit: TxnOffsetCommit ready", "commit: TxnOffsetCommit written", "commit: TxnOffsetCommit answered",
-				"slot: flushed offsets, before", "slot: flushed offsets, after",
 				"commit: EndTxn ready", "commit: EndTxn written", "commit: EndTxn answered",
 				"slot: prepared end, before", "slot: prepared end, after",
 				"commit: bookkeeping done",
 			},
+		},
+		{
+			// Of positions and outputs, which are on their way together, either may be there first.
+			name: "positions and outputs", faults: true, times: []int64{1, 3}, plan: plan{in: 2, out: 2, preserve: true},
+			points: []string{
+				"slot: open flush, before", "slot: open flush, after",
+				"slot: flushed offsets, before", "slot: flushed offsets, after",
+				"slot: open offsets, before", "slot: open offsets, after",
+				"slot: positioned flush, before", "slot: positioned flush, after",
+			},
+			provoke: holdUp,
 		},
 		{
 			name: "recovery", times: []int64{1}, plan: plan{in: 2, out: 3},
@@ -69,9 +78,10 @@ func crashScenes() []crashScene {
 		},
 		{
 			name: "failures", faults: true, times: []int64{1},
-			plan: plan{in: 2, out: 3, settings: map[string]string{"BRIDGE_EPOCH_TIMEOUT": "2s"}},
+			plan: plan{in: 2, out: 2, preserve: true, settings: map[string]string{"BRIDGE_EPOCH_TIMEOUT": "2s"}},
 			points: []string{
 				"slot: open fail, before", "slot: open fail, after",
+				"slot: positioned fail, before", "slot: positioned fail, after",
 				"slot: flushed fail, before", "slot: flushed fail, after",
 				"slot: prepared fail, before", "slot: prepared fail, after",
 			},
@@ -135,6 +145,11 @@ func (w crashPlace) has(scene crashScene, point string) bool {
 	case "commit: AddOffsetsToTxn ready", "commit: AddOffsetsToTxn written", "commit: AddOffsetsToTxn answered",
 		"commit: client closed", "commit: client renewed":
 		return w.version == kafka.V39
+	case "slot: open offsets, before", "slot: open offsets, after", "slot: positioned flush, before", "slot: positioned flush, after",
+		"slot: positioned fail, before", "slot: positioned fail, after":
+		if w.version == kafka.V39 {
+			return false
+		}
 	case "recovery: name taken":
 		return w.protocol == "consumer"
 	}

@@ -173,6 +173,7 @@ func (r *crashRig) dieAs(t *testing.T, instance, point string, n int64, provoke 
 		code, err := p.Wait(within(t, patience))
 		if r.proxy != nil {
 			r.proxy.Set(nil)
+			r.proxy.SetJudge(nil)
 		}
 		if err != nil {
 			t.Fatalf("%s:%d: %v", point, n, err)
@@ -216,20 +217,40 @@ func committedOrDead(t *testing.T, p *Process) {
 }
 
 // failEpoch makes an epoch fail in the state that the point names: nothing that
-// it produces is answered, or its positions are refused, or its end.
+// it produces is answered, with its positions or without them; or its positions
+// are not answered; or its end fails.
 func failEpoch(t *testing.T, r *crashRig, p *Process, point string) {
 	t.Helper()
 	committedOrDead(t, p)
 	rule := Rule{Every: 1, Times: 1 << 30}
 	switch point {
 	case "slot: open fail, before", "slot: open fail, after":
+		r.proxy.SetJudge(func(key kmsg.Key, _ []byte, answer bool) (Rule, bool) {
+			return Rule{Fault: UnknownError}, answer && key == kmsg.TxnOffsetCommit
+		})
 		rule.Key, rule.Fault = kmsg.Produce, Swallow
+	case "slot: positioned fail, before", "slot: positioned fail, after":
+		rule.Key, rule.Fault, rule.Every = kmsg.Produce, Swallow, 5 // positions wait for the first answer of each partition
 	case "slot: flushed fail, before", "slot: flushed fail, after":
-		rule.Key, rule.Fault = kmsg.TxnOffsetCommit, UnknownError
+		rule.Key, rule.Fault = kmsg.TxnOffsetCommit, Swallow
 	case "slot: prepared fail, before", "slot: prepared fail, after":
 		rule.Key, rule.Fault = kmsg.EndTxn, UnknownError
 	default:
 		t.Fatalf("no fault leads to %q", point)
+	}
+	r.proxy.Set(&rule)
+}
+
+// holdUp lets the answers about outputs or those about positions be late, so that
+// the others are there first.
+func holdUp(t *testing.T, r *crashRig, _ *Process, point string) {
+	t.Helper()
+	rule := Rule{Every: 1, Times: 1 << 30, Fault: Hold, For: 30 * time.Millisecond}
+	switch point {
+	case "slot: open flush, before", "slot: open flush, after", "slot: flushed offsets, before", "slot: flushed offsets, after":
+		rule.Key = kmsg.TxnOffsetCommit
+	default:
+		rule.Key = kmsg.Produce
 	}
 	r.proxy.Set(&rule)
 }

@@ -7,10 +7,11 @@
 (*                                                                         *)
 (* Modelled                                                                *)
 (*   process   Begin (with the barrier: the credential is captured),       *)
-(*             Produce, PreCommit, Commit (TxnOffsetCommit, then EndTxn,   *)
-(*             or carry), Settle between commits and beside epochs that    *)
-(*             are open, CommitStart, Forget, restart: fence both ids,     *)
-(*             join, fetch stable positions                                *)
+(*             Produce, PreCommit, SendOffsets (TxnOffsetCommit, at any    *)
+(*             moment before the end), Commit (EndTxn, or carry), Settle   *)
+(*             between commits and beside epochs that are open,            *)
+(*             CommitStart, Forget, restart: fence both ids, join, fetch   *)
+(*             stable positions                                            *)
 (*   broker    producer epochs, transactions that are open, decided or     *)
 (*             ended, one marker per partition in any order, its time-out; *)
 (*             pending positions, of which the later record wins           *)
@@ -70,6 +71,7 @@ Or(a, b)   == IF a THEN TRUE ELSE b \* in an action \/ would make two steps of o
 (* txn/state.go *)
 StateReady     == "ready"
 StateOpen      == "open"
+StatePositioned == "positioned"
 StateFlushed   == "flushed"
 StatePrepared  == "prepared"
 StateCommitted == "committed"
@@ -84,6 +86,8 @@ EventFail    == "fail"
 Transitions == {
   <<StateReady, EventBegin, StateOpen>>,         <<StateReady, EventFail, StateFailed>>,
   <<StateOpen, EventFlush, StateFlushed>>,       <<StateOpen, EventFail, StateFailed>>,
+  <<StateOpen, EventOffsets, StatePositioned>>,  <<StatePositioned, EventFlush, StatePrepared>>,
+  <<StatePositioned, EventFail, StateFailed>>,
   <<StateFlushed, EventCarry, StateReady>>,      <<StateFlushed, EventOffsets, StatePrepared>>,
   <<StateFlushed, EventFail, StateFailed>>,      <<StatePrepared, EventEnd, StateCommitted>>,
   <<StatePrepared, EventFail, StateFailed>>,     <<StateCommitted, EventRenew, StateReady>>,
@@ -199,7 +203,7 @@ Failed(i, m) ==
      ELSE IF m.kind = "end" /\ Without("positions from the broker")
      THEN proc' = [proc EXCEPT ![i] = [Down(c, TRUE) EXCEPT !.read = back(c.read)]]
      ELSE IF m.kind = "offsets" /\ Without("offsets succeeded")
-     THEN proc' = [proc EXCEPT ![i].slot[c.ring[1].slot] = StatePrepared]
+     THEN proc' = [proc EXCEPT ![i].slot[c.ring[1].slot] = Step(@, EventOffsets)]
      ELSE IF m.kind = "plain" /\ Without("new member after an unclear plain commit")
      THEN proc' = [proc EXCEPT ![i] = Down(c, TRUE)]
      ELSE Fail(i)
@@ -233,6 +237,9 @@ Send(do, i, m, ok, old, repeated, again) ==
         /\ IF Stale(m) /\ ~repeated /\ Renewed(old, proc[i].cred) THEN proc' = [proc EXCEPT ![i] = again]
            ELSE Failed(i, m)
 
+\* States in which outputs may be missing.
+Unflushed == {StateOpen, StatePositioned}
+
 Merge(a, b) == [p \in DOMAIN a \cup DOMAIN b |-> IF p \in DOMAIN b THEN b[p] ELSE a[p]]
 
 \* Epoch n is polled, gets its slot, and its barrier: credential captured, rebalances allowed again.
@@ -245,7 +252,7 @@ Begin == \E i \in Inst : \E P \in (SUBSET proc[i].own) \ {{}} :
   IN /\ c.up /\ c.slot[c.next] = StateReady
      /\ Or(Wide, Cardinality(P) = 1)
      /\ \A p \in P : c.read[p] \in 1..N
-     /\ Or(c.ring = <<>>, Or(Without("begin after flush"), c.slot[last.slot] # StateOpen))
+     /\ Or(c.ring = <<>>, Or(Without("begin after flush"), c.slot[last.slot] \notin Unflushed))
      /\ proc' = [proc EXCEPT ![i] = [c EXCEPT
           !.read = read, !.next = 1 - @,
           !.slot[c.next] = IF todo = {} THEN Step(state, EventFlush) ELSE state,
@@ -260,7 +267,7 @@ Produce == \E i \in Inst : \E k \in 1..Len(proc[i].ring) : \E t \in proc[i].ring
       e == c.ring[k]
       d == Id(i, e.slot)
       left == e.todo \ {t}
-      acked == [c EXCEPT !.ring[k].todo = left, !.slot[e.slot] = IF left = {} /\ @ = StateOpen THEN Step(@, EventFlush) ELSE @]
+      acked == [c EXCEPT !.ring[k].todo = left, !.slot[e.slot] = IF left = {} /\ @ \in Unflushed THEN Step(@, EventFlush) ELSE @]
       Is(answer) == Did("Produce", i, e.slot, [p \in {t[2]} |-> t[3]], answer)
   IN /\ c.up
      /\ UNCHANGED <<pos, wire, gen, mem, asg>>
@@ -274,7 +281,8 @@ Produce == \E i \in Inst : \E k \in 1..Len(proc[i].ring) : \E t \in proc[i].ring
            /\ UNCHANGED <<txn, out>> /\ used' = [used EXCEPT !.faults = @ + 1] /\ Is("refused")
            /\ IF Without("every promise succeeded") THEN proc' = [proc EXCEPT ![i] = acked] ELSE Fail(i)
 
-\* Commit, first half: the positions enter the transaction, those that were carried with them.
+\* The positions enter the transaction, those that were carried with them: in Commit, or from version 2 on in SendOffsets,
+\* while outputs are on their way.
 TxnOffsetCommit == \E i \in Inst : \E k \in 1..Len(proc[i].ring) :
   LET c == proc[i]
       e == c.ring[k]
@@ -285,19 +293,20 @@ TxnOffsetCommit == \E i \in Inst : \E k \in 1..Len(proc[i].ring) :
      /\ e.handed
      /\ Or(k = 1, Or(Without("commit in order"),
            Without("offsets after the last end") /\ \A j \in 1..(k-1) : c.slot[c.ring[j].slot] = StatePrepared))
-     /\ Or(c.slot[e.slot] = StateFlushed, Without("commit after flush") /\ c.slot[e.slot] = StateOpen)
+     /\ Or(c.slot[e.slot] = StateFlushed, Version = 2 /\ c.slot[e.slot] = StateOpen)
      /\ Send("TxnOffsetCommit", i, [kind |-> "offsets", i |-> i, id |-> Id(i, e.slot), epoch |-> c.epoch[e.slot],
                  member |-> cred.member, generation |-> cred.generation, at |-> at],
-             [sent EXCEPT !.slot[e.slot] = StatePrepared], e.cred, e.repeated,
+             [sent EXCEPT !.slot[e.slot] = Step(@, EventOffsets)], e.cred, e.repeated,
              [c EXCEPT !.ring[k].repeated = TRUE,
                        !.ring[k].late = Without("pair read before the test"), !.ring[k].cred = c.cred])
 
-\* Commit, second half.  From version 2 on the slot is free at once, below after its renewal (see Fence).
+\* Commit.  From version 2 on the slot is free at once, below after its renewal (see Fence).
 EndTxn == \E i \in Inst :
   LET c == proc[i]
       e == c.ring[1]
       ended == Step(StatePrepared, EventEnd)
-  IN /\ c.up /\ c.ring # <<>> /\ c.slot[e.slot] = StatePrepared
+  IN /\ c.up /\ c.ring # <<>>
+     /\ Or(c.slot[e.slot] = StatePrepared, Without("commit after flush") /\ c.slot[e.slot] = StatePositioned)
      /\ Send("EndTxn", i, [kind |-> "end", i |-> i, id |-> Id(i, e.slot), epoch |-> c.epoch[e.slot]],
              [c EXCEPT !.ring = Tail(@), !.epoch[e.slot] = IF Version = 2 THEN @ + 1 ELSE @,
                        !.carried = IF Without("carried goes once") THEN @ ELSE Empty,
@@ -321,7 +330,7 @@ Carry == \E i \in Inst : \E k \in 1..Len(proc[i].ring) :
 Settle == \E i \in Inst :
   LET c == proc[i] IN
   /\ c.up /\ DOMAIN c.carried.at # {}
-  /\ Or(c.ring = <<>>, Or(c.slot[c.ring[1].slot] # StatePrepared, Without("settle between commits")))
+  /\ Or(c.ring = <<>>, Or(c.slot[c.ring[1].slot] \notin {StatePositioned, StatePrepared}, Without("settle between commits")))
   /\ Send("Settle", i, [kind |-> "plain", i |-> i, member |-> c.carried.cred.member, generation |-> c.carried.cred.generation,
               at |-> c.carried.at],
           [c EXCEPT !.carried = Empty], c.carried.cred, c.carried.again,

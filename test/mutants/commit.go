@@ -5,24 +5,43 @@ func commitRules() []Mutant {
 	return []Mutant{
 		{
 			Name: "begin-before-flush", Rule: 1, Why: "the slot of n+1 may begin while n is not flushed",
-			Edits:   []Edit{{"txn/ring.go", `last.at() == StateOpen {`, `false && last.at() == StateOpen {`}},
+			Edits:   []Edit{{"txn/ring.go", `last == StateOpen || last == StatePositioned {`, `false && last == StateOpen {`}},
 			Package: "./txn", Tests: []string{"TestBeginBeforeFlush"},
+		},
+		{
+			Name: "begin-behind-positions", Rule: 1, Why: "the slot of n+1 may begin when the positions of n are sent, although n is not flushed",
+			Edits:   []Edit{{"txn/ring.go", `last == StateOpen || last == StatePositioned {`, `last == StateOpen {`}},
+			Package: "./txn", Tests: []string{"TestOffsetsBesideFlush"},
 		},
 		{
 			Name: "gate-before-flush", Rule: 1, Why: "lanes produce n+1 before n is flushed, and the slot lets them",
 			Edits: []Edit{
-				{"txn/ring.go", `last.at() == StateOpen {`, `false && last.at() == StateOpen {`},
+				{"txn/ring.go", `last == StateOpen || last == StatePositioned {`, `false && last == StateOpen {`},
 				{
-					"bridge/coordinator.go", "\tif err := s.flush(ctx, e); err != nil {\n\t\treturn err\n\t}\n\tif err := s.queue(ctx, e); err != nil {\n\t\treturn err\n\t}\n\tif err := s.openGate(s.ctx, e.next); err != nil {\n\t\treturn err\n\t}\n\ts.allow(e.next)\n\treturn nil\n}\n\nfunc (s *session) leadAtLeastOnce",
-					"\tif err := s.openGate(s.ctx, e.next); err != nil {\n\t\treturn err\n\t}\n\tif err := s.flush(ctx, e); err != nil {\n\t\treturn err\n\t}\n\tif err := s.queue(ctx, e); err != nil {\n\t\treturn err\n\t}\n\ts.allow(e.next)\n\treturn nil\n}\n\nfunc (s *session) leadAtLeastOnce",
+					"bridge/coordinator.go", "\tif err := s.flush(ctx, e); err != nil {\n\t\treturn err\n\t}\n\tif err := s.openGate(s.ctx, e.next); err != nil {\n\t\treturn err\n\t}\n\ts.allow(e.next)\n\treturn nil\n}\n\nfunc (s *session) leadAtLeastOnce",
+					"\tif err := s.openGate(s.ctx, e.next); err != nil {\n\t\treturn err\n\t}\n\tif err := s.flush(ctx, e); err != nil {\n\t\treturn err\n\t}\n\ts.allow(e.next)\n\treturn nil\n}\n\nfunc (s *session) leadAtLeastOnce",
 				},
 			},
 			Package: "./bridge", Tests: []string{"TestOrderAcrossEpochs"},
 		},
 		{
 			Name: "commit-out-of-order", Rule: 2, Why: "TxnOffsetCommit(n+1) before EndTxn(n)",
-			Edits:   []Edit{{"txn/ring.go", `cp.Epoch != due {`, `false && cp.Epoch != due {`}},
+			Edits:   []Edit{{"txn/ring.go", `n != due {`, `false && n != due {`}},
 			Package: "./txn", Tests: []string{"TestCommitOutOfOrder"},
+		},
+		{
+			Name: "offsets-before-the-last-end", Rule: 2, Why: "TxnOffsetCommit(n+1) goes out beside the flush, before EndTxn(n) is answered",
+			Edits:   []Edit{{"txn/ring.go", `s, err := r.dueSlot(cp.Epoch, StateOpen, StateFlushed)`, `s, err := r.slot[cp.Epoch%slots], error(nil)`}},
+			Package: "./txn", Tests: []string{"TestOffsetsAfterTheLastEnd"},
+		},
+		{
+			Name: "committer-overtakes", Rule: 2, Why: "the positions of n+1 go out while n is being committed, by the session and by the ring",
+			Edits: []Edit{
+				{"txn/ring.go", `s, err := r.dueSlot(cp.Epoch, StateOpen, StateFlushed)`, `s, err := r.slot[cp.Epoch%slots], error(nil)`},
+				{"bridge/coordinator.go", "\tif err := s.queue(ctx, e); err != nil { // its positions", "\tif _, err := s.sink.SendOffsets(ctx, e.checkpoint()); err != nil {\n\t\treturn err\n\t}\n\tif err := s.queue(ctx, e); err != nil { // its positions"},
+				{"bridge/coordinator.go", "steps, err := s.sink.SendOffsets(ctx, e.checkpoint())", "var steps txn.Steps\n\tvar err error\n\t_ = ctx"},
+			},
+			Package: "./bridge", Tests: []string{"TestOffsetsFollowTheLastEnd"},
 		},
 		{
 			Name: "offsets-resent", Rule: 2, Why: "TxnOffsetCommit goes out through the client, which sends it again after a lost answer",
@@ -60,6 +79,11 @@ func commitRules() []Mutant {
 			Package: "./txn", Tests: []string{"TestTxnOffsetCommitFields"},
 		},
 		{
+			Name: "offsets-beside-newcomers", Rule: 2, Why: "positions go out while partitions are still being added to the transaction",
+			Edits:   []Edit{{"txn/ring.go", `!s.places.wait(ctx)`, `false`}},
+			Package: "./txn", Tests: []string{"TestOffsetsWaitForThePartitions"},
+		},
+		{
 			Name: "commit-after-unknown", Rule: 3, Why: "n+1 commits although n did not",
 			Edits:   []Edit{{"txn/ring.go", "\tr.due.Add(1)\n", ""}, {"txn/ring.go", "\tsteps, err := r.commit(ctx, s, cp)\n", "\tr.due.Add(1)\n\tsteps, err := r.commit(ctx, s, cp)\n"}},
 			Package: "./txn", Tests: []string{"TestOutcomes"},
@@ -75,8 +99,26 @@ func commitRules() []Mutant {
 		},
 		{
 			Name: "offsets-refused", Rule: 4, Why: "EndTxn follows a refused TxnOffsetCommit",
-			Edits:   []Edit{{"txn/ring.go", "if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {\n\t\treturn steps, err\n\t}", "if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {\n\t\tr.opts.Log.Debug(\"ignored\", \"err\", err)\n\t}"}},
+			Edits:   []Edit{{"txn/ring.go", "if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {\n\t\treturn err\n\t}", "if err := r.progress.sendInTxn(ctx, s, r.opts.Version, cp); err != nil {\n\t\tr.opts.Log.Debug(\"ignored\", \"err\", err)\n\t}"}},
 			Package: "./txn", Tests: []string{"TestTxnOffsetCommitRefused"},
+		},
+		{
+			Name: "commit-before-flush", Rule: 4, Why: "EndTxn goes out while outputs are on their way behind the positions",
+			Edits: []Edit{
+				{"txn/ring.go", `s, err := r.dueSlot(cp.Epoch, StateFlushed, StatePrepared)`, `s, err := r.dueSlot(cp.Epoch, StateFlushed, StatePrepared, StatePositioned)`},
+				{"txn/slot.go", `a == 0 || h != a {`, `false && h != a {`},
+			},
+			Package: "./txn", Tests: []string{"TestOffsetsBesideFlush"},
+		},
+		{
+			Name: "flush-not-awaited", Rule: 4, Why: "the committer goes on without waiting for the flush",
+			Edits:   []Edit{{"bridge/coordinator.go", "\t\t<-e.flushing\n\t\terr = e.flushErr\n", "\t\terr = nil\n"}},
+			Package: "./bridge", Tests: []string{"TestPrepare", "TestOffsetsBesideTheFlush"},
+		},
+		{
+			Name: "flush-not-awaited-alone", Rule: 4, Why: "at-least-once commits the positions of an epoch of one record before its output is acknowledged",
+			Edits:   []Edit{{"bridge/coordinator.go", `if s.opts.Delivery == AtMostOnce { // it has no outputs yet`, `if s.opts.Delivery != ExactlyOnce {`}},
+			Package: "./bridge", Tests: []string{"TestRefusedByBroker"},
 		},
 		{
 			Name: "end-ignored", Rule: 4, Why: "a failed EndTxn is taken for a commit",

@@ -5,15 +5,12 @@ func membershipRules() []Mutant {
 	return []Mutant{
 		{
 			Name: "late-credential", Rule: 6, Why: "member and generation are read at the commit and not at the barrier",
-			Edits:   []Edit{{"bridge/coordinator.go", `Positions: e.positions, Credential: e.cred}`, `Positions: e.positions, Credential: s.credential()}`}},
+			Edits:   lateCredential(),
 			Package: "./bridge", Tests: []string{"TestCommitOfAnEpoch", "TestKicked", "TestCommitMeetsARebalance"},
 		},
 		{
 			Name: "late-credential-no-drain", Rule: 6, Why: "the same, and a revocation does not wait for the epochs in flight",
-			Edits: []Edit{
-				{"bridge/coordinator.go", `Positions: e.positions, Credential: e.cred}`, `Positions: e.positions, Credential: s.credential()}`},
-				{"bridge/assignment.go", "\terr := s.flight.wait(ctx)\n", "\terr := ctx.Err()\n"},
-			},
+			Edits:   append(lateCredential(), Edit{"bridge/assignment.go", "\terr := s.flight.wait(ctx)\n", "\terr := ctx.Err()\n"}),
 			Package: "./bridge", Tests: []string{"TestMembersComeAndGo", "TestCommitMeetsARebalance"},
 		},
 		{
@@ -141,5 +138,14 @@ func membershipRules() []Mutant {
 			Edits:   []Edit{{"bridge/session.go", `if s.left || !s.opts.Consumer {`, `if true {`}},
 			Package: "./bridge", Tests: []string{"TestNameIsTaken"},
 		},
+	}
+}
+
+// lateCredential reads member and generation when the positions go out, in SendOffsets or in Commit.
+func lateCredential() []Edit {
+	const of, now = `(ctx, e.checkpoint())`, `(ctx, txn.Checkpoint{Epoch: e.n, Positions: e.positions, Credential: s.credential()})`
+	return []Edit{
+		{"bridge/coordinator.go", `s.sink.SendOffsets` + of, `s.sink.SendOffsets` + now},
+		{"bridge/coordinator.go", `s.sink.Commit` + of, `s.sink.Commit` + now},
 	}
 }

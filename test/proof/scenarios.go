@@ -16,7 +16,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S04", Fault: "kill -9 after TxnOffsetCommit, before EndTxn: the positions stay, the next start waits until they are stable, and the epoch comes once",
-		Tests: []string{"e2e.TestCrash/commit: TxnOffsetCommit answered", "txn.TestOpenAfterDeath", "bridge.TestWaitsForStablePositions", "model.TestTLC"},
+		Tests: []string{"e2e.TestCrash/commit: TxnOffsetCommit answered", "e2e.TestCrash/slot: open offsets, after", "txn.TestOpenAfterDeath", "bridge.TestWaitsForStablePositions", "model.TestTLC"},
 	},
 	{
 		ID: "S05", Fault: "kill -9 while EndTxn is on its way: whatever became of it, nothing is repeated and nothing skipped",
