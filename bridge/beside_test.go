@@ -57,7 +57,7 @@ func TestCommitSavesARoundTrip(t *testing.T) {
 					w.topics(2, "in", "out")
 					w.wire.late = late
 					b := w.start(w.options(func(o *Options) {
-						o.EpochInterval, o.ByKey, o.PassThrough = 100*time.Millisecond, byKey, o.PassThrough && !byKey
+						o.EpochInterval, o.ByKey, o.PassThrough = 100*time.Millisecond, byKey, false // by key nothing is passed through
 					}))
 					w.assigned(b, 2)
 					stop := w.feeding("in", 5*time.Millisecond, 0, 1)
