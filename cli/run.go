@@ -199,7 +199,7 @@ func tuneCollector(environ map[string]string, memory int64) {
 // left for that. Half of a large limit, and the whole of one below collectLate, are enough: the live heap,
 // which the shares in bridge/memory.go bound, is far below it, and a larger heap only misses the processor's cache.
 func collectorLimit(memory int64) int64 {
-	const outsideGo, collectLate, least = 20 << 20, 192 << 20, 16 << 20
+	const outsideGo, collectLate, least = 24 << 20, 192 << 20, 16 << 20
 	return max(min((memory-outsideGo)/10*9, max(collectLate, memory/2)), least)
 }
 
