@@ -242,7 +242,7 @@ func TestRefusedBeforehand(t *testing.T) {
 				w.feed("in", 3, 0)
 				b := w.caughtUpBy(w.options(onError(DeadLetter), func(o *Options) {
 					o.PassThrough = false // whole batches are not looked into: there the broker refuses
-					if tc.times == 2 { // the first output is small
+					if tc.times == 2 {    // the first output is small
 						o.Chain = scripted(t, &script{apply: func(in *transform.Record, out []transform.Record) ([]transform.Record, error) {
 							small := *in
 							small.Value = in.Value[:min(len(in.Value), 8)]
