@@ -155,8 +155,8 @@ func TestPrepare(t *testing.T) {
 		}, flush: time.Second, after: 2 * time.Second},
 		{name: "outputs fail behind positions", send: sent, flush: time.Second, fails: unflushed, want: unflushed, after: time.Second, offsets: true},
 		{name: "outputs fail while positions wait", send: hangs, flush: time.Second, fails: unflushed, want: unflushed, after: time.Second},
-		{name: "positions fail while outputs wait", send: func(context.Context) (txn.Steps, error) { return txn.Steps{}, refused }, flush: time.Hour, want: refused},
-		{name: "failure elsewhere, outputs wait", send: hangs, flush: time.Hour, failure: time.Second, want: context.Canceled, after: time.Second},
+		{name: "positions fail while outputs wait", send: func(context.Context) (txn.Steps, error) { return txn.Steps{}, refused }, flush: time.Hour, want: refused, after: time.Millisecond},
+		{name: "failure elsewhere, outputs wait", send: hangs, flush: time.Hour, failure: time.Second, want: context.Canceled, after: time.Second + time.Millisecond},
 		{name: "failure elsewhere, outputs flushed", send: func(ctx context.Context) (txn.Steps, error) {
 			<-time.After(2 * time.Second)
 			return txn.Steps{}, ctx.Err()
@@ -172,7 +172,8 @@ func TestPrepare(t *testing.T) {
 					select {
 					case <-time.After(c.flush):
 						e.flushErr = c.fails
-					case <-s.ctx.Done():
+					case <-s.ctx.Done(): // noticed a moment after the positions have: which of the two is first is told
+						<-time.After(time.Millisecond)
 						e.flushErr = errors.New("cut off")
 					}
 					close(e.flushing)
