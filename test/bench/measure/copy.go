@@ -88,6 +88,9 @@ func (r *Rig) Copy(ctx context.Context, c Copy) (run figures.Run, err error) {
 		err = r.conclude(ctx, c, w, children, s, &run)
 	}
 	if err != nil {
+		if errors.Is(err, errTimeout) {
+			children[0].dump()
+		}
 		return run, fmt.Errorf("%s: %w\n%s", run.Name(), err, children[0].stderr.String())
 	}
 	return run, nil

@@ -98,13 +98,25 @@ func (p *process) kill() {
 	}
 }
 
+// dump ends the child the way that makes a Go program say where each of its goroutines stands, and a Java one its
+// threads, on stderr.
+func (p *process) dump() {
+	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(3 * time.Second): // a virtual machine goes on after its dump
+	}
+}
+
 // tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-const tailLength = 64 << 10
+const tailLength = 256 << 10
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
