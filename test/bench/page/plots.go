@@ -25,7 +25,7 @@ func plots(results *figures.Store) map[string]string {
 			bars(runs, "peak memory, MiB", full, figures.Peak),
 		}
 	})
-	draw("ratios", "main", "The bridge's CPU per record and rate over others', each round by itself", func(runs figures.Set) []plot.Panel {
+	draw("ratios", "main", "The bridge's CPU per record and rate over others', round by round: 1 KB (W1), 100 bytes (W2)", func(runs figures.Set) []plot.Panel {
 		return []plot.Panel{ratioBars(runs, "CPU per record", figures.CPU), ratioBars(runs, "records/s", figures.Rate)}
 	})
 	draw("feed", "feed", "2,000 records/s of 200 bytes", func(runs figures.Set) []plot.Panel {
@@ -55,14 +55,14 @@ func plots(results *figures.Store) map[string]string {
 	})
 	draw("scale", "scale", "Scale, records of 100 bytes", func(runs figures.Set) []plot.Panel {
 		return []plot.Panel{
-			curve(runs, "CPU-s/M, by partitions", "partitions", figures.CPU), curve(runs, "peak memory MiB, by partitions", "partitions", figures.Peak),
-			curve(runs, "CPU-s/M, by instances", "instances", figures.CPU), curve(runs, "records/s, by instances", "instances", figures.Rate),
-			curve(runs, "records/s, by distance of the broker", "distance", figures.Rate), curve(runs, "stall, share, by distance", "distance", figures.Stall),
+			curve(runs, "CPU seconds per million records, by partitions", "partitions", figures.CPU), curve(runs, "peak memory, MiB, by partitions", "partitions", figures.Peak),
+			curve(runs, "CPU seconds per million records, by instances", "instances", figures.CPU), curve(runs, "records/s, by instances", "instances", figures.Rate),
+			curve(runs, "records/s, by added distance of the broker", "distance", figures.Rate), curve(runs, "lanes standing still, % of the time, by distance", "distance", figures.Stall),
 		}
 	})
 	draw("commits", "scale", "Commit by output partitions, 2,000 records/s", func(runs figures.Set) []plot.Panel {
 		w := "commit, 2,000 records/s"
-		return []plot.Panel{curve(runs, "commit p50, ms", w, figures.Commit), curve(runs, "latency p99, ms", w, figures.Latency99)}
+		return []plot.Panel{curve(runs, "commit p50, ms, by output partitions", w, figures.Commit), curve(runs, "latency p99, ms, by output partitions", w, figures.Latency99)}
 	})
 	draw("peers", "peers", "Against other programs", func(runs figures.Set) []plot.Panel {
 		return []plot.Panel{

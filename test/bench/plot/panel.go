@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -76,6 +77,8 @@ func short(v float64) string {
 		return strconv.FormatFloat(v/1e6, 'g', 3, 64) + " M"
 	case v >= 1e4:
 		return strconv.FormatFloat(v/1e3, 'g', 3, 64) + " k"
+	case v >= 1000:
+		return fmt.Sprintf("%d,%03d", int(math.Round(v))/1000, int(math.Round(v))%1000)
 	case v >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	default:
@@ -90,6 +93,7 @@ func (p Panel) draw(c *canvas, f frame) {
 		c.line(f.begin(), s.y(t), f.end(), s.y(t), "grid")
 		c.text(f.begin()-6, s.y(t)+4, "end", "", short(t))
 	}
+	c.line(f.begin(), f.bottom(), f.end(), f.bottom(), "axis") // below what is drawn: a line at 0 is still seen
 	switch p.Kind {
 	case Bars:
 		p.bars(c, s)
@@ -98,10 +102,12 @@ func (p Panel) draw(c *canvas, f frame) {
 	case Dots:
 		p.dots(c, s)
 	}
-	c.line(f.begin(), f.bottom(), f.end(), f.bottom(), "axis")
 	if p.Mark > 0 {
 		c.line(f.begin(), s.y(p.Mark), f.end(), s.y(p.Mark), "mark")
-		c.text(f.begin()+4, s.y(p.Mark)-4, "start", "mt", p.MarkText)
+		// What it says stands beside the title, where no bar and no figure of one can reach.
+		words := 6.2 * float64(len(p.MarkText))
+		c.line(f.end()-words-28, f.y+14, f.end()-words-6, f.y+14, "mark")
+		c.text(f.end(), f.y+18, "end", "mt", p.MarkText)
 	}
 }
 

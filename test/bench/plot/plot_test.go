@@ -53,6 +53,10 @@ func TestSVG(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, svg)
 		}
 	}
+	// The first panel begins at headHeight. Words within its plotted area could lie on a figure.
+	if want := `y="` + px(headHeight+18) + `" text-anchor="end" class="mt">equal`; !strings.Contains(svg, want) {
+		t.Errorf("the mark's words are not beside the title: no %s in\n%s", want, svg)
+	}
 	for _, bad := range []string{"NaN", "Inf"} {
 		if strings.Contains(svg, bad) {
 			t.Errorf("%s in\n%s", bad, svg)
@@ -85,7 +89,7 @@ func TestScale(t *testing.T) {
 			t.Errorf("step for %v is %v, want %v", v, got, want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 0.25: "0.25", 150: "150", 20_000: "20 k", 1_700_000: "1.7 M"} {
+	for v, want := range map[float64]string{0: "0", 0.25: "0.25", 150: "150", 4000: "4,000", 20_000: "20 k", 1_700_000: "1.7 M"} {
 		if got := short(v); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)
 		}
