@@ -34,14 +34,17 @@ func classArchive(ctx context.Context, jars string) (string, error) {
 		return path, nil
 	}
 	part := fmt.Sprintf("%s.part-%d", path, os.Getpid())
-	o := Options{Version: filepath.Base(jars), Nodes: 1, JVM: []string{"-XX:ArchiveClassesAtExit=" + part}}
+	o := Options{Version: filepath.Base(jars), Nodes: 1, Host: loopback, JVM: []string{"-XX:ArchiveClassesAtExit=" + part}}
 	c, err := run(ctx, o, jars, "")
 	if err != nil {
 		// Perhaps an old java that does not know the flag; if it is something
 		// else, the start that follows says so.
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			return "", nil
+			err = nil
+		}
+		if gone := os.Remove(part); !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
 		}
 		return "", err
 	}
