@@ -89,11 +89,23 @@ func (r *Rig) Copy(ctx context.Context, c Copy) (run figures.Run, err error) {
 	}
 	if err != nil {
 		if errors.Is(err, errTimeout) {
+			err = fmt.Errorf("%w: %s", err, r.standing(w))
 			children[0].dump()
 		}
 		return run, fmt.Errorf("%s: %w\n%s", run.Name(), err, children[0].stderr.String())
 	}
 	return run, nil
+}
+
+// standing is what the broker shows of a run: of one that takes too long it tells whether the program or the broker does.
+func (r *Rig) standing(w variant.Work) string {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	stable, stableErr := r.offsets(ctx, w.Out, w.Partitions, 1)
+	all, allErr := r.offsets(ctx, w.Out, w.Partitions, 0)
+	positions, positionsErr := r.positions(ctx, w.Group, w.In, w.Partitions)
+	return fmt.Sprintf("%s: last stable offsets %d (%v), ends %d (%v), positions of %s %d (%v)",
+		w.Out, stable, stableErr, all, allErr, w.Group, positions, positionsErr)
 }
 
 // away is the address of the broker, or that of a proxy that makes it far away.
