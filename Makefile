@@ -156,6 +156,12 @@ proof-mutants: ## one part: broken builds that tests must notice
 proof-write: ## write what the parts have found into docs/proof.md
 	$(PROOF) write
 
+.PHONY: status-pictures
+# All that were taken, in each state by day and night, are in .cache/status: look at them.
+status-pictures: ## pictures of the status page in docs/status, of a bridge on real Kafka; half a minute
+	$(GO) test -count=1 ./test/e2e -run '^TestStatusPage$$' -args -pictures $(abspath .cache/status)
+	cp .cache/status/*.png docs/status/
+
 .PHONY: schema-registry
 schema-registry: ## our client and a real schema registry (Apicurio), by Maven and Java; a minute
 	test/registry/apicurio.sh .cache/apicurio

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -24,7 +25,11 @@ func (b *Bridge) Health() Health {
 		}
 	}
 	s := b.board.snapshot()
-	h.Summary = fmt.Sprintf("%s: %d partitions, lag %d", s.State, s.assignedPartitions(), s.Lag.Total)
+	lag := "unknown"
+	if !s.Lag.At.IsZero() {
+		lag = strconv.FormatInt(s.Lag.Total, 10)
+	}
+	h.Summary = fmt.Sprintf("%s: %d partitions, lag %s", s.State, s.assignedPartitions(), lag)
 	if at := s.LastCommitted.At; !at.IsZero() {
 		h.Summary += fmt.Sprintf(", epoch %d committed at %s", s.LastCommitted.Epoch, at.UTC().Format(time.TimeOnly))
 	}

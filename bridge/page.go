@@ -170,10 +170,10 @@ func (p *page) moment() {
 		p.put("<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>\n", name, value, note)
 	}
 	tile("State", string(s.State), "for "+p.ago(s.Since))
-	if s.Epoch > 0 {
+	if s.Epoch > 0 && s.State != StateRecovering && s.State != StateStopped {
 		tile("Running epoch", number(int64(s.Epoch)), "a barrier every "+seconds(s.IntervalSeconds))
 	} else {
-		tile("Running epoch", "none", "not begun")
+		tile("Running epoch", "none", "nothing is read")
 	}
 	if s.LastCommitted.Epoch > 0 {
 		tile("Last committed", number(int64(s.LastCommitted.Epoch)), p.ago(s.LastCommitted.At)+" ago")
@@ -186,7 +186,7 @@ func (p *page) moment() {
 	default:
 		tile("Lag", number(s.Lag.Total), "records, "+p.ago(s.Lag.At)+" ago")
 	}
-	tile("Assigned", number(int64(s.assignedPartitions())), plural(len(s.Assigned), "partition(s) of 1 topic", "partitions of %d topics"))
+	tile("Assigned", number(int64(s.assignedPartitions())), plural(s.assignedPartitions(), "partition", "partitions")+" of "+plural(len(s.Assigned), "1 topic", "%d topics"))
 	if s.OpenTxn.Since.IsZero() {
 		tile("Open transaction", "none", fmt.Sprintf("timeout %s", seconds(s.OpenTxn.TimeoutSeconds)))
 	} else {
@@ -351,11 +351,12 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
+// plural picks one of two words. %d in the second stands for the number.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
-	return fmt.Sprintf(many, n)
+	return strings.ReplaceAll(many, "%d", strconv.Itoa(n))
 }
 
 func orNone(s string) string {

@@ -87,12 +87,12 @@ func TestPageWords(t *testing.T) {
 	for name, want := range map[string][]string{
 		"healthy": {
 			"✓</span> Ready</h1>", "It reads 3 partitions", "<title>Ready – orders-bridge", "✕ aborted: aborted", "✓ committed", "→ carried",
-			"Running epoch</dt><dd>95<small>a barrier every 100 ms", "Last committed</dt><dd>94<small>40 ms ago", "Open transaction</dt><dd>40 ms<small>0 % of its timeout of 40 s",
+			"Running epoch</dt><dd>95<small>a barrier every 100 ms", "Assigned</dt><dd>3<small>partitions of 2 topics", "Last committed</dt><dd>94<small>40 ms ago", "Open transaction</dt><dd>40 ms<small>0 % of its timeout of 40 s",
 			"Lag</dt><dd>35<small>records", "<th scope=\"row\">orders</th><td>2</td><td>30</td>", "Lanes</dt><dd>4", "Epochs aborted</dt><dd>2",
 			"Epochs committed</dt><dd>45", "Records in</dt><dd>45,005", "KAFKA_SASL_PASSWORD</dt><dd>***", "Memory of batches</dt><dd>3.0 MiB<small>of 512.0 MiB",
 			"committed again since: epoch 94", "<a href=\"api/epochs/94\">94</a>",
 		},
-		"recovering": {"↻</span> Recovering</h1>", "<b>state</b> recovering for 1.2s", "connection reset by peer", "10.0.0.7:41022-&gt;10.0.0.3:9092", "<b>in doubt</b>", "What to do:"},
+		"recovering": {"↻</span> Recovering</h1>", "<b>state</b> recovering for 1.2s", "connection reset by peer", "10.0.0.7:41022-&gt;10.0.0.3:9092", "<b>in doubt</b>", "What to do:", "Running epoch</dt><dd>none"},
 		"fenced":     {"✕</span> Fenced</h1>", "PRODUCER_FENCED", "ends with status 75", "BRIDGE_INSTANCE_ID"},
 		"failing":    {"✕</span> Failing</h1>", "<b>commit</b> no commit for", "NOT_ENOUGH_REPLICAS", "nothing committed since", "Restarts</dt><dd>5<small>4 since the last commit"},
 	} {

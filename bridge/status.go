@@ -139,7 +139,7 @@ type OpenTxn struct {
 
 // LagStatus is how far the committed positions of the assigned partitions are behind the last stable offset.
 type LagStatus struct {
-	At         time.Time      `json:"at,omitzero"` // when it was asked; zero = not yet
+	At         time.Time      `json:"at,omitzero"` // when it was asked; zero = not yet for all that is assigned
 	Total      int64          `json:"total"`
 	Partitions []PartitionLag `json:"partitions"`
 }
@@ -306,6 +306,9 @@ func (b *board) assign(partitions map[string][]int32) {
 		}
 		maps.DeleteFunc(s.Assigned, func(_ string, p []int32) bool { return len(p) == 0 })
 		s.dropForeignLag()
+		if len(s.Lag.Partitions) == 0 || len(s.Lag.Partitions) < s.assignedPartitions() {
+			s.Lag.At = time.Time{} // else what is left of the lag would be shown as the whole, and without a partition as 0
+		}
 	})
 }
 

@@ -188,6 +188,14 @@ func TestLagCoversOnlyOurPartitions(t *testing.T) {
 	if s := b.snapshot(); len(s.Lag.Partitions) != 1 || s.Lag.Total != 2 {
 		t.Errorf("lag after the partitions left: %+v", s.Lag)
 	}
+
+	// What was not asked yet is no part of a sum, and nothing at all is not 0.
+	for _, assigned := range []map[string][]int32{{"t": {2, 3}}, {}, {"t": {2}}} {
+		b.assign(assigned)
+		if s := b.snapshot(); !s.Lag.At.IsZero() {
+			t.Errorf("with %v the lag is said to be %d", assigned, s.Lag.Total)
+		}
+	}
 }
 
 func TestOpenTransactionAge(t *testing.T) {

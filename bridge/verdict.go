@@ -1,9 +1,6 @@
 package bridge
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // verdict is the state of the process in one word, for people.
 type verdict struct {
@@ -40,7 +37,7 @@ func judge(s Status, checks []healthCheck) verdict {
 	case s.CommitFailing != nil || s.PollFailing != nil:
 		return verdict{"Ready, after a failure", "It runs again and has not committed yet.", "good", "✓"}
 	default:
-		return verdict{"Ready", fmt.Sprintf("It reads %d partitions and commits.", s.assignedPartitions()), "good", "✓"}
+		return verdict{"Ready", "It reads " + plural(s.assignedPartitions(), "1 partition", "%d partitions") + " and commits.", "good", "✓"}
 	}
 }
 

@@ -176,7 +176,11 @@ func writeStatus(out io.Writer, r bridge.Report, now time.Time) error {
 		committed = fmt.Sprintf("epoch %d, %s", r.LastCommitted.Epoch, ago(r.LastCommitted.At))
 	}
 	row("committed", "%s", committed)
-	row("running", "epoch %d, a barrier every %s", r.Epoch, time.Duration(r.IntervalSeconds*float64(time.Second)).Round(time.Millisecond))
+	if r.State == bridge.StateRecovering || r.State == bridge.StateStopped {
+		row("running", "no epoch")
+	} else {
+		row("running", "epoch %d, a barrier every %s", r.Epoch, time.Duration(r.IntervalSeconds*float64(time.Second)).Round(time.Millisecond))
+	}
 	if r.Lag.At.IsZero() {
 		row("lag", "not asked yet")
 	} else {
