@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	},
 	"cli": {
 		why:   "parses and wires: it alone turns configuration into the rooms' options, and it hosts the demo's broker",
-		rooms: []string{"config", "audit", "bridge", "check", "transform", "txn", "offsets", "topics"},
+		rooms: []string{"config", "audit", "bridge", "check", "transform", "txn", "offsets", "topics", "internal/otlp"},
 		outside: []string{
 			franz, "github.com/twmb/franz-go/plugin/kprom", prometheus, "golang.org/x/",
 			"github.com/KimMachineGun/automemlimit/memlimit", "go.yaml.in/yaml/v3",
@@ -91,13 +91,19 @@ var rooms = map[string]room{
 		why:     "a leaf: the record batch, as it lies in a log",
 		outside: []string{franz + "kgo", franz + "kmsg"},
 	},
+	"internal/otlp": {
+		why: "a leaf: spans on their way to an OpenTelemetry collector; what they are about is for cli to say",
+	},
 	"internal/crashpoint": {
 		why: "a leaf, empty but in a build for tests: where a crash is tried",
 	},
 	"test/": {
-		why:     "not the product: judges it from outside, as a binary; may use the pure leaves",
-		rooms:   []string{"test/", "offsets", "internal/batch", "internal/crashpoint"},
-		outside: []string{franz, "golang.org/x/"},
+		why:   "not the product: judges it from outside, as a binary; may use the pure leaves",
+		rooms: []string{"test/", "offsets", "internal/batch", "internal/crashpoint"},
+		outside: []string{
+			franz, "golang.org/x/",
+			"go.opentelemetry.io/proto/slim/otlp/", "google.golang.org/protobuf/encoding/protojson", // a collector's decoder
+		},
 	},
 }
 
