@@ -96,7 +96,9 @@ type Options struct {
 	Settings            []Setting // shown on the status page, secrets masked
 	Registerer          prometheus.Registerer
 	Gatherer            prometheus.Gatherer
-	Log                 *slog.Logger
+	// Ended, if not nil, is told of each epoch that has ended, before the next commit begins: it must not wait for anything.
+	Ended func(EpochSummary)
+	Log   *slog.Logger
 }
 
 // settleAfter is how long positions without output may wait for the next transaction to carry them.

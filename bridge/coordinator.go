@@ -318,6 +318,9 @@ func (s *session) ended(e *epoch, steps txn.Steps, err error) {
 	summary := e.summary(steps, err)
 	s.history.add(summary)
 	s.metrics.epoch(summary)
+	if s.opts.Ended != nil {
+		s.opts.Ended(summary)
+	}
 	if err != nil {
 		s.log.Warn("epoch aborted", "epoch", e.n, "class", summary.Class, "err", err)
 		return

@@ -100,7 +100,7 @@ func (e *epoch) summary(steps txn.Steps, err error) EpochSummary {
 		Opened: e.opened, Triggered: e.triggered, Trigger: e.trigger,
 		Aligned: since(e.aligned), Flushed: since(e.flushed), OffsetsSent: since(steps.OffsetsSent), Committed: since(steps.Committed),
 		RecordsIn: e.read.records, BytesIn: e.bytesIn, RecordsOut: e.recordsOut.Load(), BytesOut: e.bytesOut.Load(),
-		DeadLetters: e.lettersOut.Load(), Partitions: len(e.positions),
+		DeadLetters: e.lettersOut.Load(), Partitions: len(e.positions), Generation: e.cred.Generation,
 	}
 	switch {
 	case err != nil:

@@ -52,6 +52,8 @@ type EpochSummary struct {
 	// DeadLetters are those of RecordsOut that went to the topic for dead letters.
 	DeadLetters int64 `json:"dead_letters,omitempty"`
 	Partitions  int   `json:"partitions"`
+	// Generation is that of the group at the barrier (KIP-848: the member epoch); 0 if nothing was to be committed.
+	Generation int32 `json:"generation,omitempty"`
 
 	// The steps of the protocol, each measured from Triggered; zero means that the step was not reached. Flushed and
 	// OffsetsSent may come in either order.
