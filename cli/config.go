@@ -13,7 +13,7 @@ import (
 // loadConfig reads the configuration of every command that needs one. All problems are reported together, those
 // that only this room can see included: the transforms' syntax, and the content of the TLS files.
 func loadConfig(c *Context) (*config.Config, error) {
-	return config.Load(c.Environ, c.Hostname, checkTransform, checkTLS)
+	return config.Load(c.Environ, c.Hostname, checkTransform, checkTLS, checkTracing)
 }
 
 // checkTransform parses the chain, and refuses one that routes to a topic listed as input: what is written would

@@ -21,60 +21,66 @@ const dialTimeout = 10 * time.Second
 
 // tlsFiles names what a TLS configuration is made of. Empty paths are allowed.
 type tlsFiles struct {
-	prefix        string // of the variables that name them
-	ca, cert, key string
+	ca, cert, key config.NamedFile
 	serverName    string
 	skipVerify    bool
 }
 
 func newTLSFiles(k *config.Kafka) tlsFiles {
+	files := namedTLSFiles("KAFKA_", k.TLSCAFile, k.TLSCertFile, k.TLSKeyFile)
+	files.serverName, files.skipVerify = k.TLSServerName, k.TLSInsecureSkipVerify
+	return files
+}
+
+// namedTLSFiles are files from variables that begin with prefix.
+func namedTLSFiles(prefix, ca, cert, key string) tlsFiles {
 	return tlsFiles{
-		prefix: "KAFKA_",
-		ca:     k.TLSCAFile, cert: k.TLSCertFile, key: k.TLSKeyFile,
-		serverName: k.TLSServerName, skipVerify: k.TLSInsecureSkipVerify,
+		ca:   config.NamedFile{Variable: prefix + "TLS_CA_FILE", Path: ca},
+		cert: config.NamedFile{Variable: prefix + "TLS_CERT_FILE", Path: cert},
+		key:  config.NamedFile{Variable: prefix + "TLS_KEY_FILE", Path: key},
 	}
 }
 
 // load reads the files. The error is a *config.Problems with one problem.
 func (f tlsFiles) load() (*tls.Config, error) {
 	result := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify}
-	if f.ca != "" {
-		text, err := os.ReadFile(f.ca)
+	if f.ca.Path != "" {
+		text, err := os.ReadFile(f.ca.Path)
 		if err != nil {
-			return nil, tlsProblem(f.prefix+"TLS_CA_FILE", f.ca, err)
+			return nil, tlsProblem(f.ca, err)
 		}
 		result.RootCAs = x509.NewCertPool()
 		if !result.RootCAs.AppendCertsFromPEM(text) {
-			return nil, tlsProblem(f.prefix+"TLS_CA_FILE", f.ca, errors.New("holds no certificate in PEM form"))
+			return nil, tlsProblem(f.ca, errors.New("holds no certificate in PEM form"))
 		}
 	}
-	if f.cert == "" {
+	if f.cert.Path == "" {
 		return result, nil
 	}
-	cert, err := os.ReadFile(f.cert)
+	cert, err := os.ReadFile(f.cert.Path)
 	if err != nil {
-		return nil, tlsProblem(f.prefix+"TLS_CERT_FILE", f.cert, err)
+		return nil, tlsProblem(f.cert, err)
 	}
-	key, err := os.ReadFile(f.key)
+	key, err := os.ReadFile(f.key.Path)
 	if err != nil {
-		return nil, tlsProblem(f.prefix+"TLS_KEY_FILE", f.key, err)
+		return nil, tlsProblem(f.key, err)
 	}
 	if block, _ := pem.Decode(key); block != nil && block.Type == "ENCRYPTED PRIVATE KEY" {
-		return nil, tlsProblem(f.prefix+"TLS_KEY_FILE", f.key, errors.New("holds an encrypted key: store it decrypted, readable by this process alone"))
+		return nil, tlsProblem(f.key, errors.New("holds an encrypted key: store it decrypted, readable by this process alone"))
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, tlsProblem(f.prefix+"TLS_CERT_FILE", f.cert, fmt.Errorf("makes no pair with %sTLS_KEY_FILE: %w", f.prefix, err))
+		return nil, tlsProblem(f.cert, fmt.Errorf("makes no pair with %s: %w", f.key.Variable, err))
 	}
 	result.Certificates = []tls.Certificate{pair}
 	return result, nil
 }
 
-func tlsProblem(variable, path string, err error) error {
+func tlsProblem(file config.NamedFile, err error) error {
 	if pathErr := (*os.PathError)(nil); errors.As(err, &pathErr) {
 		err = fmt.Errorf("cannot be read (%w): correct the path or the file's permissions", pathErr.Err)
 	}
-	return &config.Problems{List: []config.Problem{{Variable: variable, Message: fmt.Sprintf("%q %v", path, err)}}}
+	return &config.Problems{List: []config.Problem{{Variable: file.Variable, Message: fmt.Sprintf("%q %v", file.Path, err)}}}
 }
 
 // checkTLS reports TLS files that can be read and hold the wrong thing.

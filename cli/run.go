@@ -94,6 +94,10 @@ func run(ctx context.Context, c *Context, args []string) error {
 		trial.untilEnd = *untilEnd
 		return runDry(ctx, c, o, trial)
 	}
+	tracing, err := newTracing(cfg, &o)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
 	b, err := bridge.New(o)
 	if err != nil {
 		return &exitError{exitConfig, err}
@@ -105,6 +109,7 @@ func run(ctx context.Context, c *Context, args []string) error {
 	manager.Go(func() { newNotifier(c.Environ, log).run(notifying, b.Health) })
 	defer manager.Wait()
 	defer cancel()
+	defer tracing.start(c.Abort)() // the last epoch's trace, too
 	return b.Run(ctx, c.Abort)
 }
 

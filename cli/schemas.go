@@ -104,7 +104,7 @@ func schemaTLSFiles(cfg *config.Config, target bool) tlsFiles {
 	if target {
 		s, prefix = &cfg.TargetSchemaRegistry, "TARGET_SCHEMA_REGISTRY_"
 	}
-	return tlsFiles{prefix: prefix, ca: s.TLSCAFile, cert: s.TLSCertFile, key: s.TLSKeyFile}
+	return namedTLSFiles(prefix, s.TLSCAFile, s.TLSCertFile, s.TLSKeyFile)
 }
 
 // checkSchemas reports a chain that asks a registry which is not configured, and TLS files that hold the wrong thing.

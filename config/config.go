@@ -12,6 +12,10 @@ type Config struct {
 	SchemaRegistry       SchemaRegistry `envPrefix:"SCHEMA_REGISTRY_" section:"Schema registry"`
 	TargetSchemaRegistry SchemaRegistry `envPrefix:"TARGET_SCHEMA_REGISTRY_" section:"Second schema registry (schema_map_id)"`
 
+	OTel       OTel `envPrefix:"OTEL_" section:"Tracing (OpenTelemetry)"`
+	OTLP       OTLP `envPrefix:"OTEL_EXPORTER_OTLP_" section:"Where traces go (OTLP over HTTP)"`
+	OTLPTraces OTLP `envPrefix:"OTEL_EXPORTER_OTLP_TRACES_" section:"The same for traces alone, before the ones above"`
+
 	settings []Setting
 }
 
@@ -110,6 +114,27 @@ type SchemaRegistry struct {
 	TLSCAFile      string   `env:"TLS_CA_FILE" default:"the system's roots" doc:"PEM file with the authorities that may sign the registry's certificate. All three TLS files are read again for every new connection."`
 	TLSCertFile    string   `env:"TLS_CERT_FILE" doc:"PEM file with our certificate and its chain, for a registry that asks for one (mTLS)."`
 	TLSKeyFile     string   `env:"TLS_KEY_FILE" doc:"PEM file with the private key of our certificate."`
+}
+
+// OTel holds the variables of OpenTelemetry that are about a program as a whole. They have the names and forms of its
+// specification, and are judged only where traces are sent: other programs may own them.
+type OTel struct {
+	SDKDisabled        bool   `env:"SDK_DISABLED" envDefault:"false" doc:"'true' sends no traces, whatever the variables below say."`
+	TracesExporter     string `env:"TRACES_EXPORTER" default:"'otlp'" doc:"'none' sends no traces; there is no other exporter here than 'otlp'."`
+	ServiceName        string `env:"SERVICE_NAME" default:"'service.name' of the variable below, else 'eosbridge'" example:"orders-bridge" doc:"Name of the service in traces."`
+	ResourceAttributes string `env:"RESOURCE_ATTRIBUTES" example:"deployment.environment.name=production,team=orders" doc:"What else is told of this process with its traces: 'name=value,name=value', values percent-encoded where needed. They win over 'service.version' and 'service.instance.id', which are there by themselves."`
+}
+
+// OTLP says how to reach a collector. What is zero is unset, since one set of variables wins over another.
+type OTLP struct {
+	Endpoint          string `env:"ENDPOINT" default:"unset: no traces" example:"http://127.0.0.1:4318" doc:"URL of a collector that takes OTLP over HTTP as JSON. 'OTEL_EXPORTER_OTLP_ENDPOINT' gets '/v1/traces' appended, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT' is used as it is. Each epoch becomes one trace; see docs/tracing.md."`
+	Headers           Secret `env:"HEADERS" doc:"Headers of each request, such as credentials: 'name=value,name=value', values percent-encoded where needed. A file with them is read again for every request."`
+	Timeout           int    `env:"TIMEOUT" default:"10000" doc:"Longest time of a request, in milliseconds."`
+	Protocol          string `env:"PROTOCOL" default:"'http/json'" doc:"'http/json'. 'http/protobuf' is accepted, and JSON is sent nevertheless, which collectors take at the same address. 'grpc' is refused."`
+	Compression       string `env:"COMPRESSION" default:"'none'" doc:"'gzip' or 'none'."`
+	Certificate       string `env:"CERTIFICATE" default:"the system's roots" doc:"PEM file with the authorities that may sign the collector's certificate. All three TLS files are read again for every new connection."`
+	ClientCertificate string `env:"CLIENT_CERTIFICATE" doc:"PEM file with our certificate and its chain, for a collector that asks for one (mTLS)."`
+	ClientKey         string `env:"CLIENT_KEY" doc:"PEM file with the private key of our certificate."`
 }
 
 // The words of the settings that choose between a few.

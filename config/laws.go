@@ -21,6 +21,7 @@ func (c *Config) obeyLaws(r *report) {
 	}
 	c.SchemaRegistry.obeySchemas(schemaPrefix, r)
 	c.TargetSchemaRegistry.obeySchemas(targetSchemaPrefix, r)
+	c.obeyTracing(r)
 	c.Bridge.obeyTopics(r)
 	c.Bridge.obeyErrors(r)
 	c.Bridge.obeyStart(r)

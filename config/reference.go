@@ -20,7 +20,7 @@ from; every problem of a configuration is listed at once, with the remedy, and e
 - An empty variable counts as unset: it has its default.
 - An unknown variable that begins with ` + "`BRIDGE_`" + ` is an error; the nearest known name is suggested. Exempt are those that Kubernetes
   puts into a container for a Service of that name (` + "`BRIDGE_SERVICE_HOST`, `BRIDGE_PORT_9464_TCP`" + ` and the like).
-  Unknown ` + "`KAFKA_`, `SCHEMA_REGISTRY_`, `AWS_` and `LOG_`" + ` variables are left alone, for other programs may own them.
+  Unknown ` + "`KAFKA_`, `SCHEMA_REGISTRY_`, `OTEL_`, `AWS_` and `LOG_`" + ` variables are left alone, for other programs may own them.
 - A **secret** may also be given by the path of a file, in a variable with the same name and ` + "`_FILE`" + ` at its end. White space around
   the file's content is dropped. Setting both is an error. Secrets are never shown, by no command, log or error.
 - Durations are numbers with a unit (` + "`100ms`, `15s`, `1m30s`" + `); sizes are bytes or have a unit (` + "`512MB`, `64MiB`" + `); lists are separated by commas,

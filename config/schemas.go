@@ -30,11 +30,11 @@ func (s *SchemaRegistry) obeySchemas(prefix string, r *report) {
 	}
 	for _, file := range s.tlsFiles(prefix) {
 		switch {
-		case file.path == "":
+		case file.Path == "":
 		case !secure:
-			r.add(file.name, "set, but %sURL does not use TLS: use https, or unset this", prefix)
+			r.add(file.Variable, "set, but %sURL does not use TLS: use https, or unset this", prefix)
 		default:
-			readable(file.name, file.path, r)
+			readable(file.Variable, file.Path, r)
 		}
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
@@ -42,10 +42,8 @@ func (s *SchemaRegistry) obeySchemas(prefix string, r *report) {
 	}
 }
 
-type namedFile struct{ name, path string }
-
-func (s *SchemaRegistry) tlsFiles(prefix string) []namedFile {
-	return []namedFile{
+func (s *SchemaRegistry) tlsFiles(prefix string) []NamedFile {
+	return []NamedFile{
 		{prefix + "TLS_CA_FILE", s.TLSCAFile}, {prefix + "TLS_CERT_FILE", s.TLSCertFile}, {prefix + "TLS_KEY_FILE", s.TLSKeyFile},
 	}
 }
@@ -60,7 +58,7 @@ func (s *SchemaRegistry) obeyUnset(prefix string, r *report) {
 	inVain(prefix+"USERNAME", s.Username != "")
 	inVain(prefix+"PASSWORD", s.Password != "")
 	for _, file := range s.tlsFiles(prefix) {
-		inVain(file.name, file.path != "")
+		inVain(file.Variable, file.Path != "")
 	}
 }
 

@@ -16,11 +16,15 @@ type Setting struct {
 	Origin string `json:"origin"`
 }
 
-// Settings returns every setting in the order of the reference page. Those of AWS and of schema registries appear only if
-// they are used.
+// Settings returns every setting in the order of the reference page. Those of AWS, of schema registries and of
+// OpenTelemetry appear only if they are used.
 func (c *Config) Settings() []Setting {
 	list := make([]Setting, 0, len(c.settings))
+	traced := c.Traced()
 	for _, s := range c.settings {
+		if strings.HasPrefix(s.Name, tracingPrefix) && !traced {
+			continue
+		}
 		if strings.HasPrefix(s.Name, "AWS_") && c.Kafka.SASLMechanism != MechanismMSKIAM {
 			continue
 		}
