@@ -24,11 +24,12 @@ import (
 // checkPassword is that of every user of the tests of check.
 const checkPassword = "not-secret"
 
-// checkBed is a cluster whose users have only what ACLs permit them, and a broker that takes transactions of 39 s.
+// checkBed is a cluster whose users have only what ACLs permit them, and a broker that takes transactions of 39 s. It
+// believes what producers say of their transactions, so that one can be left hanging.
 func checkBed(t *testing.T) *kafka.Cluster {
 	return kafka.Start(t, kafka.Options{
 		Users:      map[string]string{"faulty": checkPassword, "bridge": checkPassword},
-		Properties: map[string]string{"transaction.max.timeout.ms": "39000"},
+		Properties: map[string]string{"transaction.max.timeout.ms": "39000", "transaction.partition.verification.enable": "false"},
 	})
 }
 
@@ -178,7 +179,7 @@ func worst(findings []check.Finding) map[string][]check.Finding {
 	return by
 }
 
-// TestCheckPlantedFaults: a cluster and a configuration with eighteen faults, one of a kind. Each is named, with what to
+// TestCheckPlantedFaults: a cluster and a configuration with nineteen faults, one of a kind. Each is named, with what to
 // do about it.
 func TestCheckPlantedFaults(t *testing.T) {
 	t.Parallel()
@@ -223,6 +224,7 @@ func TestCheckPlantedFaults(t *testing.T) {
 	if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: "payments", Value: []byte("x")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
+	(&rig{cluster: c, out: "orders"}).strand(t, "faulty-group.late.0", 1) // an input, open since an hour ago
 
 	findings := checked(t, pipelineOf(c, "faulty", map[string]string{
 		"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1," + c.Guarded(),
@@ -251,6 +253,7 @@ func TestCheckPlantedFaults(t *testing.T) {
 		{"group.kind", "FAIL", "faulty-group", "choose another BRIDGE_GROUP_ID"},
 		{"group.members", "FAIL", "", "give one of the two another group id"},
 		{"positions.log", "FAIL", "orders-0", "--topic orders:0 --reset-offsets --execute --to-latest"},
+		{"transaction.hanging", "FAIL", "orders-1", "abort --topic orders --partition 1 --start-offset 0"},
 		{"transaction.open", "FAIL", "faulty-group.other.0", "give one of the two another prefix (BRIDGE_TXN_PREFIX)"},
 	} {
 		if !slices.ContainsFunc(findings, func(f check.Finding) bool {
