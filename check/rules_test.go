@@ -230,7 +230,11 @@ func settingCases() []ruleCase {
 		{"topic.replication", "cannot be made", func(s *Snapshot) { s.Brokers = s.Brokers[:1]; missing(stateTopic)(s) }, Fail, "transaction.state.log.replication.factor=3", "start 3 brokers"},
 		{"topic.replication", "hidden", func(s *Snapshot) { s.Topics[offsetsTopic] = Topic{Err: kerr.TopicAuthorizationFailed} }, Warn, "not checked", "--operation Describe --operation DescribeConfigs --topic __consumer_offsets"},
 		{"topic.insync", "one is enough", setting("out", "min.insync.replicas", "1"), Warn, "min.insync.replicas=1", "--alter --topic out --add-config min.insync.replicas=2"},
-		{"topic.insync", "more than there are", setting("out", "min.insync.replicas", "4"), Fail, "min.insync.replicas=4", "min.insync.replicas=2"},
+		{"topic.insync", "more than there are", setting("out", "min.insync.replicas", "4"), Warn, "min.insync.replicas=4, 3 of 3 in sync; counts as 3", "min.insync.replicas=2"},
+		{"topic.insync", "more than there are, and one is down", func(s *Snapshot) {
+			setting("out", "min.insync.replicas", "4")(s)
+			s.set("out", func(t *Topic) { t.Partitions[0].InSync = 2 })
+		}, Fail, "partition 0", "start the brokers"},
 		{"topic.insync", "brokers are down", func(s *Snapshot) { s.set(stateTopic, func(t *Topic) { t.Partitions[3].InSync = 1 }) }, Fail, "partition 3", "start the brokers"},
 		{"topic.insync", "not described", func(s *Snapshot) {
 			s.set("out", func(t *Topic) { t.Settings = Settings{Err: kerr.TopicAuthorizationFailed} })

@@ -23,7 +23,7 @@ func settingRules() []rule {
 		},
 		{
 			"topic.insync", "the same topics have `min.insync.replicas` of 2 or more, and as many replicas in sync",
-			"fewer are in sync than that, or there are fewer replicas: nothing can be written", "it is 1", judgeInSync,
+			"fewer are in sync than that: nothing can be written", "it is 1, or more than there are replicas", judgeInSync,
 		},
 		{
 			"topic.unclean", "`unclean.leader.election.enable` is false for inputs, outputs and Kafka's own topics", "",
@@ -130,10 +130,11 @@ func judgeInSync(s *Snapshot) []Finding {
 		value := fmt.Sprintf("min.insync.replicas=%d, %d of %d in sync", want, inSync, replicas)
 		f := pass(name, value, bound)
 		switch {
-		case int(want) > replicas:
-			f = fail(name, value, bound, s.alter(name, fmt.Sprintf("min.insync.replicas=%d", max(1, replicas-1)))+", or add replicas")
-		case inSync < int(want):
+		case inSync < min(int(want), replicas): // brokers bound it by the number of replicas, since Kafka 3.7 (KAFKA-15583)
 			f = fail(name, fmt.Sprintf("partition %d: %s", worst, value), bound, "start the brokers that hold the other replicas")
+		case int(want) > replicas:
+			f = warn(name, value+fmt.Sprintf("; counts as %d, and Kafka 3.6 refuses all writes", replicas), bound,
+				s.alter(name, fmt.Sprintf("min.insync.replicas=%d", max(1, replicas-1)))+", or add replicas")
 		case want < least:
 			remedy := s.alter(name, "min.insync.replicas=2")
 			if replicas < least {

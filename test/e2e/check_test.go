@@ -244,7 +244,7 @@ func TestCheckPlantedFaults(t *testing.T) {
 		{"output.partitions", "FAIL", "orders-clean", "--alter --topic orders-clean --partitions 4, or set BRIDGE_PARTITIONING=key"},
 		{"topic.loop", "WARN", "^(?:orders.*)$", "narrow BRIDGE_INPUT_TOPICS"},
 		{"topic.replication", "WARN", "orders-clean", "kafka-reassign-partitions.sh"},
-		{"topic.insync", "FAIL", "orders-clean", "--add-config min.insync.replicas=1"},
+		{"topic.insync", "WARN", "orders-clean", "--add-config min.insync.replicas=1"},
 		{"topic.unclean", "WARN", "orders", "--alter --topic orders --add-config unclean.leader.election.enable=false"},
 		{"output.size", "WARN", "orders-clean", "--add-config max.message.bytes=1048588"},
 		{"output.compaction", "WARN", "orders-clean", "cleanup.policy=delete"},
