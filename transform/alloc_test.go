@@ -78,6 +78,7 @@ var jsonCosts = []struct {
 	{`timestamp_from_json(created, rfc3339)`, 0},
 	{`compress(zstd)`, 1},
 	{`compress(gzip)`, 1},
+	{`jq(select(.region == "eu" and .amount > 100) | .tier = "gold")`, 55}, // gojq's values, and its machine for each record
 }
 
 func TestAllocationsJSON(t *testing.T) {

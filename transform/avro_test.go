@@ -149,7 +149,7 @@ func TestAvroEncode(t *testing.T) {
 
 func TestAvroDecodeRefuses(t *testing.T) {
 	room := make([]byte, 0, maxResult+1<<10) // at once, for other tests look at how much memory the process has taken
-	for _, test := range []struct{ schema, binary, want string }{
+	for _, test := range some([]struct{ schema, binary, want string }{
 		{`"int"`, "", "ends too early"},
 		{`"int"`, "\x02\x02", "1 bytes are left over"},
 		{`"int"`, "\x80\x80\x80\x80\x80\x01", "is no int"},
@@ -165,7 +165,7 @@ func TestAvroDecodeRefuses(t *testing.T) {
 		{`{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}`, strings.Repeat("\x02", 10_000), "deeper than"},
 		{`{"type":"record","name":"R","fields":[{"name":"a","type":"R"}]}`, "", "deeper than"},
 		{`{"type":"bytes","logicalType":"decimal","precision":6,"scale":2}`, "\xa0\x1f" + strings.Repeat("\x01", 2000), "up to 1000"},
-	} {
+	}, 4) {
 		_, err := avroOf(t, test.schema).decode(room, []byte(test.binary), avroPlain)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %.20q: got %v, want %s", test.schema, test.binary, err, test.want)

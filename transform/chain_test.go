@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strconv"
@@ -286,23 +287,35 @@ func TestSpecNewAfterTheFactsChanged(t *testing.T) {
 	}
 }
 
-// TestSpecSharedByLanes lets the race detector watch chains of one spec at work.
+// TestSpecSharedByLanes lets the race detector watch chains of one spec at work: of each kind that is replayed.
 func TestSpecSharedByLanes(t *testing.T) {
-	spec, err := Parse("drop_tombstones | set_header(a=1) | set_key_from_header(a) | drop_header(trace-id) | sample(50%) | route(t)")
-	if err != nil {
-		t.Fatal(err)
+	records := replayRecords(rand.New(rand.NewPCG(15, 16)))
+	if records = some(records, 4); !racing {
+		records = records[:20]
 	}
-	records := corpus(t)
-	want := values(applyAll(t, spec.New(), records))
-	var lanes sync.WaitGroup
-	for range 4 {
-		lanes.Go(func() {
-			if got := values(applyAll(t, spec.New(), records)); !slices.Equal(got, want) {
-				t.Error("a lane got other results")
+	for _, expr := range slices.Concat(replayedNative, replayed) {
+		spec, err := Parse(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var became [4][]outcome
+		var lanes sync.WaitGroup
+		for lane := range became {
+			lanes.Go(func() {
+				chain := spec.New()
+				for i := range records {
+					out, err := chain.Apply(&records[i], nil)
+					became[lane] = append(became[lane], outcome{out, fmt.Sprint(err)})
+				}
+			})
+		}
+		lanes.Wait()
+		for lane := range became {
+			if !slices.EqualFunc(became[lane], became[0], outcome.same) {
+				t.Errorf("%s: lanes got different results", expr)
 			}
-		})
+		}
 	}
-	lanes.Wait()
 }
 
 func applyAll(t testing.TB, tr Transform, records []Record) []Record {
@@ -321,7 +334,7 @@ func applyAll(t testing.TB, tr Transform, records []Record) []Record {
 // stage, and the chain goes on with the next record.
 func TestChainIsBounded(t *testing.T) {
 	heavy := strings.Repeat("y", 1<<20)
-	for _, test := range []struct {
+	for _, test := range some([]struct {
 		expr, value string
 		want        int // 0: refused
 		err         error
@@ -335,7 +348,7 @@ func TestChainIsBounded(t *testing.T) {
 		{"repeat | refuses", "60x" + heavy, 60, nil, 0},
 		{"repeat | refuses", "64x" + heavy, 0, errTooHeavy, 2},
 		{"refuses | refuses", strings.Repeat("y", maxResult+1), 1, nil, 0}, // one large record is the broker's to refuse
-	} {
+	}, 3) {
 		chain := parseWith(t, misbehaving(), test.expr).New()
 		given := []Record{{Value: []byte("earlier")}}
 		out, err := chain.Apply(&Record{Value: []byte(test.value)}, given)

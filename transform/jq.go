@@ -32,6 +32,8 @@ type jqProgram struct {
 	meter   *jqMeter
 	uses    []bool // of jqVariables
 	context []any  // their values for the record at hand
+	reader  jqReader
+	writer  jqWriter
 }
 
 func newJQ(arg string) (Transform, error) {
@@ -69,7 +71,7 @@ func (t *jqProgram) Apply(in *Record, out []Record) ([]Record, error) {
 	if in.Value == nil {
 		return append(out, *in), nil
 	}
-	value, err := readForJQ(in.Value)
+	value, err := t.reader.read(in.Value)
 	if err != nil {
 		return out, err
 	}
@@ -91,7 +93,7 @@ func (t *jqProgram) Apply(in *Record, out []Record) ([]Record, error) {
 			return out, fmt.Errorf("jq gave more than %d results", jqResults)
 		}
 		changed := *in
-		if changed.Value, err = writeFromJQ(result); err != nil {
+		if changed.Value, err = t.writer.write(result); err != nil {
 			return out, err
 		}
 		if size += len(changed.Value); size > jqWeight {
@@ -120,8 +122,18 @@ func (t *jqProgram) look(in *Record) error {
 		}
 		t.context[1] = headers
 	}
-	t.context[2], t.context[3], t.context[4] = in.Topic, int(in.Partition), int(in.Offset)
-	t.context[5] = int(in.Timestamp.UnixMilli())
+	if t.uses[2] {
+		t.context[2] = in.Topic
+	}
+	if t.uses[3] {
+		t.context[3] = int(in.Partition)
+	}
+	if t.uses[4] {
+		t.context[4] = int(in.Offset)
+	}
+	if t.uses[5] {
+		t.context[5] = int(in.Timestamp.UnixMilli())
+	}
 	return nil
 }
 
@@ -137,11 +149,4 @@ func (t *jqProgram) failure(err error) error {
 		text = strings.ToValidUTF8(text[:maxJQError], "") + "…"
 	}
 	return errors.New(text)
-}
-
-func writeFromJQ(result any) ([]byte, error) {
-	if err := writable(result); err != nil {
-		return nil, err
-	}
-	return gojq.Marshal(result)
 }

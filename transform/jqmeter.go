@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"time"
-	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
 )
@@ -327,45 +325,4 @@ func (m *jqMeter) repeated(s string, times any) error {
 		return m.stop(errJQLarge)
 	}
 	return nil
-}
-
-// What JSON has no form for. gojq would write null, a large number, and other characters.
-var (
-	errNotFinite = errors.New("a number of the result is infinite or none: JSON has no form for it")
-	errNotUTF8   = errors.New("a string of the result is no UTF-8: jq would replace some of it")
-)
-
-// writable checks a result before it is written.
-func writable(v any) error {
-	left, nodes := jqWeight, 0
-	if !weigh(v, &left, &nodes, maxJSONDepth) {
-		return errJQLarge
-	}
-	finite, valid := true, true
-	inspect(v, &finite, &valid)
-	switch {
-	case !finite:
-		return errNotFinite
-	case !valid:
-		return errNotUTF8
-	}
-	return nil
-}
-
-func inspect(v any, finite, valid *bool) {
-	switch v := v.(type) {
-	case float64:
-		*finite = *finite && !math.IsNaN(v) && !math.IsInf(v, 0)
-	case string:
-		*valid = *valid && utf8.ValidString(v)
-	case []any:
-		for _, element := range v {
-			inspect(element, finite, valid)
-		}
-	case map[string]any:
-		for name, field := range v {
-			*valid = *valid && utf8.ValidString(name)
-			inspect(field, finite, valid)
-		}
-	}
 }

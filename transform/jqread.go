@@ -14,23 +14,36 @@ import (
 type jqReader struct {
 	jsonScanner
 	refusal error // what is JSON, but would be changed
+
+	source string // doc again, which the values' texts are cut from
+	valid  bool   // all of doc is UTF-8
+	list   []any  // the elements so far of the arrays that are being read, the innermost at the end
 }
 
-// readForJQ decodes doc. Numbers keep their text: as int if they are whole and short, which
+// keepElements bounds the elements of arrays that a reader has room for between two documents.
+const keepElements = 1024
+
+// read decodes doc. Numbers keep their text: as int if they are whole and short, which
 // is how gojq computes fastest, else as json.Number, which it writes as it was read.
-func readForJQ(doc []byte) (any, error) {
-	r := jqReader{jsonScanner: jsonScanner{doc: doc}}
+func (r *jqReader) read(doc []byte) (any, error) {
+	r.jsonScanner, r.refusal = jsonScanner{doc: doc}, nil
+	r.source, r.valid = string(doc), utf8.Valid(doc)
 	start := r.space(0)
 	value, end := r.decode(start)
-	if r.fault == nil && r.refusal == nil {
+	if !r.stopped() {
 		if rest := r.space(end); rest < len(doc) {
 			r.fail(rest, "text follows the value")
 		}
 	}
-	if r.fault != nil {
-		return nil, r.fault
+	fault, refusal := r.fault, r.refusal
+	clear(r.list)
+	if *r = (jqReader{list: r.list[:0]}); cap(r.list) > keepElements {
+		r.list = nil
 	}
-	return value, r.refusal
+	if fault != nil {
+		return nil, fault
+	}
+	return value, refusal
 }
 
 // refuse stops the reading of a text that is JSON.
@@ -76,7 +89,7 @@ func (r *jqReader) decode(i int) (value any, end int) {
 const maxNumberDigits = 1000
 
 func (r *jqReader) numeral(from, to int) (value any, end int) {
-	text := string(r.doc[from:to])
+	text := r.source[from:to]
 	whole := !strings.ContainsAny(text, ".eE")
 	if whole && text != "-0" {
 		if n, err := strconv.Atoi(text); err == nil {
@@ -109,11 +122,11 @@ func (r *jqReader) string(i int) (value any, end int) {
 // content is the text between quotes.
 func (r *jqReader) content(from, to int, escaped bool) (string, error) {
 	body := r.doc[from:to]
-	if !utf8.Valid(body) {
+	if !r.valid && !utf8.Valid(body) {
 		return "", fmt.Errorf("the string at byte %d is no UTF-8: jq would replace some of it", from)
 	}
 	if !escaped {
-		return string(body), nil
+		return r.source[from:to], nil
 	}
 	return unescape(body)
 }
@@ -146,16 +159,20 @@ func (r *jqReader) after(i int, closing byte) (next int, done bool) {
 }
 
 func (r *jqReader) array(i int) (value any, end int) {
-	list := []any{}
+	from := len(r.list)
 	i, done := r.opened(i, ']')
 	for !done && !r.stopped() {
 		var element any
 		element, i = r.decode(i)
-		list = append(list, element)
+		r.list = append(r.list, element)
 		if !r.stopped() {
 			i, done = r.after(i, ']')
 		}
 	}
+	list := make([]any, len(r.list)-from)
+	copy(list, r.list[from:])
+	clear(r.list[from:])
+	r.list = r.list[:from]
 	return list, i
 }
 

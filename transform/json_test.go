@@ -326,7 +326,7 @@ func TestResultIsBounded(t *testing.T) {
 		nested = append(nested, `{"name":1,"n":`...)
 	}
 	nested = append(append(nested, '1'), strings.Repeat("}", 9000)...)
-	for _, test := range []struct {
+	for _, test := range some([]struct {
 		expr  string
 		value []byte
 		want  string
@@ -337,7 +337,7 @@ func TestResultIsBounded(t *testing.T) {
 		{"regex_replace(x, yz)", bytes.Repeat([]byte("x"), maxMatches+1), "matches more than 100000 times"},
 		{"regex_replace(`(x+)`, `" + strings.Repeat("$1", 70) + "`)", many, errResultTooLarge.Error()},
 		{`json_set(l[*]="` + strings.Repeat("x", 1<<20) + `")`, many, errResultTooLarge.Error()},
-	} {
+	}, 3) {
 		out, err := chainOf(t, test.expr).Apply(&Record{Value: test.value}, nil)
 		if err == nil || len(out) != 0 || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%.60s: %d results, %v, want %q", test.expr, len(out), err, test.want)

