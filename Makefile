@@ -162,6 +162,10 @@ status-pictures: ## pictures of the status page in docs/status, of a bridge on r
 	$(GO) test -count=1 ./test/e2e -run '^TestStatusPage$$' -args -pictures $(abspath .cache/status)
 	cp .cache/status/*.png docs/status/
 
+.PHONY: docs-run
+docs-run: $(HELM) $(KUBERNETES) ## run the commands of README, docs/install.md and docs/kubernetes.md on a real Kafka of three brokers; a minute, as root
+	$(GO) test -count=1 -timeout 15m -v ./test/commands -args -run-commands -helm $(abspath $(HELM)) -kubernetes $(abspath $(KUBERNETES))
+
 .PHONY: schema-registry
 schema-registry: ## our client and a real schema registry (Apicurio), by Maven and Java; a minute
 	test/registry/apicurio.sh .cache/apicurio
