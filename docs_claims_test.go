@@ -22,6 +22,7 @@ var (
 	flagName   = regexp.MustCompile(`(?:^|[ \[])--?([a-z][a-z-]*)`)
 	testName   = regexp.MustCompile(`\bTest[A-Z]\w+`)
 	exitStatus = regexp.MustCompile(`(?i)\bstatus (\d+)\b`)
+	alert      = regexp.MustCompile(`\bEosbridge[A-Z]\w+`)
 	repoPath   = regexp.MustCompile(`^(?:audit|bridge|check|cli|config|deploy|docs|internal|offsets|test|topics|transform|txn)/[\w./@-]+$`)
 )
 
@@ -84,14 +85,14 @@ func (d document) code() (all []string) {
 	return all
 }
 
-// TestDocumentsNameWhatExists: variables, metrics, targets of make, statuses, tests and files that a document names are there.
+// TestDocumentsNameWhatExists: variables, metrics, alerts, targets of make, statuses, tests and files that a document names are there.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	settings, metrics := read(t, "docs/configuration.md"), read(t, "docs/metrics.md") // written from the code, and tested for it
 	targets, statuses := "\n"+read(t, "Makefile"), map[string]bool{"1": true, "2": true}
 	for _, m := range status.FindAllStringSubmatch(read(t, "cli/exit.go"), -1) {
 		statuses[m[1]] = true
 	}
-	tests := testsOf(t)
+	tests, alerts := testsOf(t), read(t, "deploy/prometheus/alerts.yaml")
 	found := map[string]int{}
 	for _, d := range documents(t) {
 		wrong := func(what, name string) {
@@ -127,6 +128,12 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 				wrong("the test", name)
 			}
 		}
+		for _, name := range alert.FindAllString(d.text, -1) {
+			found["alert"]++
+			if !strings.Contains(alerts, "- alert: "+name+"\n") {
+				wrong("the alert", name)
+			}
+		}
 		for _, code := range d.code() {
 			for _, m := range makeTarget.FindAllStringSubmatch(code, -1) {
 				found["target"]++
@@ -142,7 +149,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"variable", "metric", "status", "test", "target", "file"} {
+	for _, what := range []string{"variable", "metric", "status", "test", "alert", "target", "file"} {
 		if found[what] < 10 {
 			t.Errorf("only %d times a %s is named: is it still found?", found[what], what)
 		}

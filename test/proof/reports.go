@@ -146,8 +146,8 @@ var reports = []Case{
 	},
 	{
 		ID: "O36", Where: "softwaremill/klag-exporter #104; evolution-gaming/kafka-flow #857", Fault: "a stranger's open transaction holds the source up, and the bridge looks broken",
-		Tests: []string{"bridge.TestOpenTransactionInTheSource"},
-		Lacks: "a state that names the transaction and the offset; the lag beyond the last stable offset",
+		Tests: []string{"bridge.TestOpenTransactionInTheSource", "e2e.TestTxnInspector"},
+		Lacks: "a word for it on the status page; the metric of what lies behind the last stable offset, an alert, and `eosbridge txn list`, which names the transaction, are there",
 	},
 	{
 		ID: "O37", Where: "spring-projects/spring-kafka #1587; confluentinc/librdkafka #2539, #3917", Fault: "the lag never becomes 0, for the last offsets are markers",

@@ -136,8 +136,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S34", Fault: "a transform panics: caught per record, its stack logged once, the record named",
-		Tests: []string{"bridge.TestTransformFails/panic", "transform.TestChainPanic"},
-		Lacks: "going on behind it; the process ends as for S33",
+		Tests: []string{"bridge.TestTransformFails/panic", "transform.TestChainPanic", "bridge.TestDeadLetters"},
 	},
 	{
 		ID: "S35", Fault: "a transform hangs: the epoch is given up before the transaction timeout, and the process ends and says why",
@@ -157,8 +156,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S39", Fault: "aborted source transactions, markers only, or a source whose last stable offset stands still: aborted records are never copied, markers are passed, no busy loop",
-		Tests: []string{"e2e.TestTransactionalSourcePastRetention", "bridge.TestTransactionalSource", "bridge.TestInterleavedProducers", "bridge.TestOpenTransactionInTheSource"},
-		Lacks: "a metric or message that names the stranger's transaction which holds the source up",
+		Tests: []string{"e2e.TestTransactionalSourcePastRetention", "bridge.TestTransactionalSource", "bridge.TestInterleavedProducers", "bridge.TestOpenTransactionInTheSource", "e2e.TestTxnInspector"},
 	},
 	{
 		ID: "S40", Fault: "a right on the output, the group, the ids or the input is taken away while it runs: ends with status 77 and names it; given back, it goes on",
