@@ -43,6 +43,7 @@ type admin struct {
 	server   *http.Server
 	log      *slog.Logger
 	listener net.Listener  // nil until Start
+	local    bool          // it listens on loopback only; set by Start
 	ended    chan struct{} // closed when the goroutine of Start has ended
 }
 
@@ -64,19 +65,42 @@ func newPprof(addr string, log *slog.Logger) *admin {
 }
 
 func newListener(addr, variable string, routes http.Handler, log *slog.Logger) *admin {
-	return &admin{
-		addr: addr, variable: variable, log: log, ended: make(chan struct{}),
-		server: &http.Server{
-			Handler: routes,
-			// A slow or silent client must not hold a connection for ever.
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      30 * time.Second, // pprof adds its ?seconds= to it
-			IdleTimeout:       2 * time.Minute,
-			MaxHeaderBytes:    16 << 10,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		},
+	a := &admin{addr: addr, variable: variable, log: log, ended: make(chan struct{})}
+	a.server = &http.Server{
+		Handler: a.addressed(routes),
+		// A slow or silent client must not hold a connection for ever.
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second, // pprof adds its ?seconds= to it
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	return a
+}
+
+// addressed refuses requests for another host where only this machine is listened to. A web page can let a name of its own
+// stand for 127.0.0.1 and would then read, in the browser of somebody on this machine, what is served here (DNS rebinding); a
+// browser says which name it was.
+func (a *admin) addressed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.local && !localName(r.Host) {
+			writeText(w, http.StatusMisdirectedRequest, "this address answers for localhost and IP addresses only; "+
+				"set "+a.variable+" to an address that others reach if that is meant\n")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// localName says whether the Host of a request is localhost or an IP address, which no foreign name can stand for; HTTP/1.0
+// may leave it out.
+func localName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil
 }
 
 // Start listens and serves in a goroutine that Shutdown ends and waits for. The error names the address and
@@ -91,6 +115,9 @@ func (a *admin) Start(ctx context.Context) error {
 		return fmt.Errorf("listen on %q: %w; set %s to a free host:port of this machine", a.addr, err, a.variable)
 	}
 	a.listener = listener
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok {
+		a.local = tcp.IP.IsLoopback()
+	}
 	go func() {
 		defer close(a.ended)
 		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

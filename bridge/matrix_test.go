@@ -271,7 +271,7 @@ func TestMatrixIsComplete(t *testing.T) {
 // class is the action that follows from the class of an error, once nobody tries again.
 func (p *phase) class(code *kerr.Error) string {
 	if p.lost {
-		if txn.Denied(code) {
+		if txn.Denied(code) && txn.AdmissionOf(code) == txn.Admitted {
 			return fmt.Sprint(txn.StatusDenied)
 		}
 		return "A"

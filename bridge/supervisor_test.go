@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -93,6 +95,44 @@ func TestSupervisorUnreachable(t *testing.T) {
 	}
 	if delay, err := s.after(began.Add(reachTimeout+1), time.Time{}, away()); delay != 0 || exitCode(err) != txn.StatusUnavailable {
 		t.Fatalf("never reached: delay %s, error %v", delay, err)
+	}
+}
+
+// TestSupervisorNotAdmitted: who is not let in at first ends with the status that says whose fault it is; who has committed
+// stands before the door for a while, and before a broker with a wrong certificate for as long as it takes. It never counts
+// against the limit of restarts.
+func TestSupervisorNotAdmitted(t *testing.T) {
+	began := time.Unix(1000, 0)
+	handshake := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, row := range []struct {
+		err    error
+		status int
+		ours   bool
+	}{
+		{kerr.SaslAuthenticationFailed, txn.StatusDenied, true},
+		{kerr.UnsupportedSaslMechanism, txn.StatusDenied, true},
+		{handshake(&net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}), txn.StatusDenied, true},
+		{handshake(x509.UnknownAuthorityError{}), txn.StatusConfig, false},
+		{handshake(tls.RecordHeaderError{}), txn.StatusConfig, false},
+		{handshake(x509.CertificateInvalidError{Reason: x509.Expired}), txn.StatusUnavailable, false},
+	} {
+		err := txn.Classify(txn.CallInit, row.err)
+		if delay, got := newSupervisor(began, time.Minute, 3).after(began, time.Time{}, err); delay != 0 || exitCode(got) != row.status || !errors.Is(got, txn.ErrFatal) {
+			t.Errorf("%v before the first commit: delay %s, %v, want status %d", row.err, delay, got, row.status)
+		}
+		s := newSupervisor(began, time.Minute, 3)
+		for now := began; now.Before(began.Add(shutOutTimeout)); now = now.Add(time.Second) {
+			if delay, got := s.after(now, began, err); delay == 0 || delay > unreachableDelay || errors.Is(got, txn.ErrFatal) {
+				t.Fatalf("%v after %s: delay %s, %v", row.err, now.Sub(began), delay, got)
+			}
+		}
+		later := began.Add(shutOutTimeout + time.Second)
+		if delay, got := s.after(later, began, err); (delay == 0) != row.ours || row.ours && exitCode(got) != txn.StatusDenied {
+			t.Errorf("%v after %s: delay %s, %v", row.err, shutOutTimeout, delay, got)
+		}
+		if delay, _ := s.after(later, later, err); delay == 0 {
+			t.Errorf("%v: a commit in between is forgotten", row.err)
+		}
 	}
 }
 

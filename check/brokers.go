@@ -2,8 +2,6 @@ package check
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/txn"
@@ -156,30 +153,21 @@ const (
 func contactClass(err error) (class, remedy string) {
 	var (
 		dns       *net.DNSError
-		unknown   x509.UnknownAuthorityError
-		host      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		verify    *tls.CertificateVerificationError
-		remote    *net.OpError
-		plain     tls.RecordHeaderError
 		firstRead *kgo.ErrFirstReadEOF
 		timeout   net.Error
 	)
+	switch a := txn.AdmissionOf(err); a {
+	case txn.Admitted:
+	case txn.CredentialsFail, txn.MechanismFails:
+		return classAuthentication, a.Remedy()
+	case txn.BrokerWithoutTLS:
+		return classProtocol, a.Remedy()
+	case txn.OwnCertificate, txn.BrokerUnknown, txn.BrokerMisnamed, txn.BrokerExpired:
+		return classCertificate, a.Remedy()
+	}
 	switch {
 	case err == nil:
 		return "", ""
-	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return classAuthentication, "correct KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, or create the user on the cluster"
-	case errors.As(err, &host):
-		return classCertificate, "set KAFKA_TLS_SERVER_NAME to a name that the certificate holds, or have it made out to this host"
-	case errors.As(err, &unknown):
-		return classCertificate, "set KAFKA_TLS_CA_FILE to the authority that signed the broker's certificate"
-	case errors.As(err, &invalid), errors.As(err, &verify):
-		return classCertificate, "renew the broker's certificate, or correct this host's clock"
-	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert of the broker's
-		return classCertificate, "set KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE to a certificate that the broker trusts"
-	case errors.As(err, &plain):
-		return classProtocol, "the broker does not speak TLS there: use its TLS port, or set KAFKA_SECURITY_PROTOCOL to PLAINTEXT or SASL_PLAINTEXT"
 	case errors.As(err, &firstRead), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return classProtocol, "the broker hung up at once: does KAFKA_SECURITY_PROTOCOL say TLS and SASL as this listener does?"
 	case errors.As(err, &dns):

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/eosbridge/eosbridge/config"
 )
 
@@ -86,6 +88,12 @@ func (e *tokenEndpoint) token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
+// clientRefused is an endpoint's word that our client id and secret are not right: to whoever asks it is the same as if the
+// broker had refused us.
+type clientRefused struct{ error }
+
+func (clientRefused) Is(target error) bool { return target == kerr.SaslAuthenticationFailed }
+
 // request asks for a new token and says how long it lives. Its errors hold neither the secret nor a token.
 func (e *tokenEndpoint) request(ctx context.Context) (token string, life time.Duration, err error) {
 	form := url.Values{"grant_type": {"client_credentials"}}
@@ -117,10 +125,15 @@ func (e *tokenEndpoint) request(ctx context.Context) (token string, life time.Du
 	// Only the standard error code is taken from a refusal: a server may repeat the request in its text.
 	bad := json.Unmarshal(body, &answer)
 	switch {
-	case resp.StatusCode != http.StatusOK && answer.Error != "":
-		return "", 0, fmt.Errorf("answered %s: %q", resp.Status, answer.Error)
 	case resp.StatusCode != http.StatusOK:
-		return "", 0, fmt.Errorf("answered %s", resp.Status)
+		err := fmt.Errorf("answered %s", resp.Status)
+		if answer.Error != "" {
+			err = fmt.Errorf("%w: %q", err, answer.Error)
+		}
+		if resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+			err = clientRefused{err}
+		}
+		return "", 0, err
 	case bad != nil:
 		return "", 0, errors.New("the answer is not the JSON object of RFC 6749, section 5.1")
 	case answer.AccessToken == "":

@@ -156,7 +156,9 @@ func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn
 	secure := tls.Client(conn, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("tls handshake with %s: %w", address, err)
+		// As a failure to dial it makes the client ask the next broker, and the bridge try again: one broker whose
+		// certificate is not right is one that is away.
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("tls handshake with %s: %w", address, err)}
 	}
 	return secure, nil
 }

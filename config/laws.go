@@ -39,6 +39,9 @@ func (k *Kafka) obeyBrokers(r *report) {
 		host, port, err := net.SplitHostPort(broker)
 		n, _ := strconv.ParseUint(port, 10, 16)
 		switch {
+		case strings.Contains(broker, "@"):
+			// The value is not shown: before the @ there may be a password.
+			r.add(name, "holds an @: write host:port alone, and who we are in KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
 		case strings.Contains(broker, "://"):
 			r.add(name, "%q has a scheme: write host:port, and choose TLS and SASL by KAFKA_SECURITY_PROTOCOL", broker)
 		case err != nil && !strings.Contains(broker, ":"):

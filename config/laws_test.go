@@ -32,6 +32,7 @@ func TestLaws(t *testing.T) {
 		{"port of letters", []string{"KAFKA_BOOTSTRAP_SERVERS", "a:kafka"}, "KAFKA_BOOTSTRAP_SERVERS", `port "kafka"`},
 		{"bare IPv6", []string{"KAFKA_BOOTSTRAP_SERVERS", "::1"}, "KAFKA_BOOTSTRAP_SERVERS", "[IPv6 address]"},
 		{"scheme", []string{"KAFKA_BOOTSTRAP_SERVERS", "SSL://a:9092"}, "KAFKA_BOOTSTRAP_SERVERS", "has a scheme: write host:port"},
+		{"credentials", []string{"KAFKA_BOOTSTRAP_SERVERS", "u:hunter2@a:9092"}, "KAFKA_BOOTSTRAP_SERVERS", "holds an @: write host:port alone"},
 		{"other product's name", []string{"KAFKA_BOOTSTRAP_SERVERS", "", "KAFKA_BROKERS", "a:1"}, "KAFKA_BOOTSTRAP_SERVERS", "(KAFKA_BROKERS is set, which is not read here)"},
 
 		{"no mechanism", []string{"KAFKA_SECURITY_PROTOCOL", "SASL_SSL"}, "KAFKA_SASL_MECHANISM", "not set, but KAFKA_SECURITY_PROTOCOL=SASL_SSL authenticates"},

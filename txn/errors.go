@@ -133,6 +133,9 @@ func Classify(call Call, err error) error {
 			return fmt.Errorf("%w: %s: %w", ErrAborted, call, err)
 		}
 		return fmt.Errorf("%w: %s: %w", ErrInDoubt, call, err)
+	case AdmissionOf(err) != Admitted:
+		// Whether a restart helps depends on whether we have been let in before: the runtime knows.
+		return &notAdmitted{call, err}
 	case Denied(err):
 		return &FatalError{Status: StatusDenied, Err: fmt.Errorf("%s: access denied: %w", call, err)}
 	case errors.Is(err, kerr.UnsupportedVersion), errors.Is(err, kerr.UnsupportedForMessageFormat):

@@ -62,12 +62,13 @@ var verdicts = []struct {
 	{"rejoin", anyOther, []error{kerr.RebalanceInProgress}},
 	{"somebody's transaction is not settled", anyOther, []error{kerr.UnstableOffsetCommit}},
 	{
-		"an ACL or a credential; after EndTxn the outcome comes first", "77 77 77 X 77 77 77",
+		"an ACL; after EndTxn the outcome comes first", "77 77 77 X 77 77 77",
 		[]error{
 			kerr.TransactionalIDAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed,
-			kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.IllegalSaslState, kerr.UnsupportedSaslMechanism,
+			kerr.ClusterAuthorizationFailed,
 		},
 	},
+	{"a credential: the runtime knows whether it was ever right", anyOther, []error{kerr.SaslAuthenticationFailed, kerr.IllegalSaslState, kerr.UnsupportedSaslMechanism}},
 	{"longer than the broker allows", "78 A A X A A A", []error{kerr.InvalidTransactionTimeout}},
 	{"the cluster is too old", "78 78 78 X 78 78 78", []error{kerr.UnsupportedVersion, kerr.UnsupportedForMessageFormat}},
 	{

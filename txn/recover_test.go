@@ -227,26 +227,6 @@ func TestOpenFatal(t *testing.T) {
 			bed:    func(t *testing.T) *bed { return newBed(t, kfake.MaxVersions(kversion.V0_10_2())) },
 			status: StatusConfig, words: "InitProducerID is unknown",
 		},
-		"wrong password": {
-			// kfake drops the connection; a broker answers.
-			bed: func(t *testing.T) *bed {
-				b := newBed(t, kfake.EnableSASL())
-				b.ControlKey(int16(kmsg.SASLAuthenticate), func(req kmsg.Request) (kmsg.Response, error, bool) {
-					b.KeepControl()
-					resp := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-					resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
-					return resp, nil, true
-				})
-				return b
-			},
-			change: func(o *Options) {
-				client := o.Client
-				o.Client = func(opts ...kgo.Opt) (*kgo.Client, error) {
-					return client(append(opts, kgo.SASL(scram.Auth{User: "admin", Pass: "wrong"}.AsSha256Mechanism()))...)
-				}
-			},
-			status: StatusDenied, words: "access denied",
-		},
 		"options that make no client": {
 			bed: func(t *testing.T) *bed { return newBed(t) },
 			change: func(o *Options) {
@@ -269,6 +249,28 @@ func TestOpenFatal(t *testing.T) {
 			expectClass(t, err, ErrFatal)
 		})
 	}
+}
+
+// A refused password is no fatal error by itself: who has been let in before may be in the middle of a rotation.
+func TestOpenWithAWrongPassword(t *testing.T) {
+	b := newBed(t, kfake.EnableSASL())
+	// kfake drops the connection; a broker answers.
+	b.ControlKey(int16(kmsg.SASLAuthenticate), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		resp := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		return resp, nil, true
+	})
+	o := b.options()
+	client := o.Client
+	o.Client = func(opts ...kgo.Opt) (*kgo.Client, error) {
+		return client(append(opts, kgo.SASL(scram.Auth{User: "admin", Pass: "wrong"}.AsSha256Mechanism()))...)
+	}
+	_, err := Open(b.ctx, o)
+	if AdmissionOf(err) != CredentialsFail || !strings.Contains(err.Error(), "KAFKA_SASL_PASSWORD") {
+		t.Errorf("open: %v", err)
+	}
+	expectClass(t, err, ErrAborted)
 }
 
 // If one of the ids cannot be fenced, nothing of the ring is left over.

@@ -52,9 +52,23 @@ type Options struct {
 	// are (SASL/PLAIN) and may do what ACLs permit them; see Guarded. The first one stays open, and whoever comes by it
 	// is a super user.
 	Users map[string]string
+	// Listeners are further ones of each node, with a security of their own.
+	Listeners []Listener
 	// JVM flags are added and win, e.g. "-XX:TieredStopAtLevel=4" to measure
 	// throughput.
 	JVM []string
+}
+
+// Listener is one more listener of each node.
+type Listener struct {
+	// Name is in capital letters, as Kafka's own names are; see Cluster.At.
+	Name string
+	// Protocol is Kafka's: SSL, SASL_SSL or SASL_PLAINTEXT.
+	Protocol string
+	// Properties of this listener alone, without their prefix "listener.name.<name>.".
+	Properties map[string]string
+	// Advertised, if set, gives the address that clients are told, as Options.Advertised does.
+	Advertised func(addr string) string
 }
 
 // Cluster is one to three running brokers. Its methods may be called from any
@@ -119,19 +133,25 @@ func run(ctx context.Context, o Options, jars, archive string) (*Cluster, error)
 
 func (c *Cluster) start(ctx context.Context) error {
 	host := c.options.Host
-	ports, err := freePorts(host, 3*c.options.Nodes)
+	each := 3 + len(c.options.Listeners)
+	ports, err := freePorts(host, each*c.options.Nodes)
 	if err != nil {
 		return err
 	}
 	for i := range c.options.Nodes {
-		c.nodes = append(c.nodes, &Node{
+		own := ports[each*i : each*(i+1)]
+		n := &Node{
 			cluster:    c,
 			id:         i + 1,
-			addr:       address(host, ports[3*i]),
-			controller: address(host, ports[3*i+1]),
-			guarded:    address(host, ports[3*i+2]),
+			addr:       address(host, own[0]),
+			controller: address(host, own[1]),
+			guarded:    address(host, own[2]),
 			dir:        filepath.Join(c.dir, fmt.Sprintf("node-%d", i+1)),
-		})
+		}
+		for _, port := range own[3:] {
+			n.further = append(n.further, address(host, port))
+		}
+		c.nodes = append(c.nodes, n)
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.nodes {
@@ -163,6 +183,20 @@ func (c *Cluster) Guarded() string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
 		addrs[i] = n.guarded
+	}
+	return strings.Join(addrs, ",")
+}
+
+// At returns the addresses of the listener of Options.Listeners with this name, separated by commas. They are those that it
+// listens on, whatever is advertised.
+func (c *Cluster) At(name string) string {
+	var addrs []string
+	for i, l := range c.options.Listeners {
+		for _, n := range c.nodes {
+			if l.Name == name {
+				addrs = append(addrs, n.further[i])
+			}
+		}
 	}
 	return strings.Join(addrs, ",")
 }

@@ -26,9 +26,10 @@ const stopTimeout = 30 * time.Second
 type Node struct {
 	cluster    *Cluster
 	id         int
-	addr       string // of the broker's listener
-	controller string // of the controller's listener
-	guarded    string // of the listener for Options.Users
+	addr       string   // of the broker's listener
+	controller string   // of the controller's listener
+	guarded    string   // of the listener for Options.Users
+	further    []string // of Options.Listeners
 	dir        string
 
 	mu   sync.Mutex
@@ -242,6 +243,7 @@ func (n *Node) properties() map[string]string {
 	if len(c.options.Users) > 0 {
 		n.guard(p)
 	}
+	n.listen(p)
 	maps.Copy(p, c.options.Properties)
 	if c.options.PerNode != nil {
 		maps.Copy(p, c.options.PerNode(n.id))
@@ -262,6 +264,22 @@ func (n *Node) guard(p map[string]string) {
 	p["listener.name.guarded.plain.sasl.jaas.config"] = jaas + ";"
 	p["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 	p["super.users"] = "User:ANONYMOUS" // brokers, controllers and the test itself
+}
+
+// listen adds the further listeners.
+func (n *Node) listen(p map[string]string) {
+	for i, l := range n.cluster.options.Listeners {
+		advertised := n.further[i]
+		if l.Advertised != nil {
+			advertised = l.Advertised(advertised)
+		}
+		p["listeners"] += "," + l.Name + "://" + n.further[i]
+		p["advertised.listeners"] += "," + l.Name + "://" + advertised
+		p["listener.security.protocol.map"] += "," + l.Name + ":" + l.Protocol
+		for key, value := range l.Properties {
+			p["listener.name."+strings.ToLower(l.Name)+"."+key] = value
+		}
+	}
 }
 
 // tail returns the end of the node's log for an error message.

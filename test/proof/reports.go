@@ -267,7 +267,7 @@ var reports = []Case{
 	},
 	{
 		ID: "O66", Where: "dpkp/kafka-python #2205; segmentio/kafka-go #1100; akka/alpakka-kafka #1592", Fault: "credentials end in the middle of a transaction; a renewed certificate is not read; passwords show in logs",
-		Tests: []string{"bridge.TestSessionsOfCredentials", "cli.TestPasswordIsReadAgain", "cli.TestTLSFilesAreReadAgain", "config.TestSecretIsMasked", "config.TestSecretInPanic", "config.TestConfigShowsNoSecret", "cli.TestTokenEndpointShowsNoSecret"},
+		Tests: []string{"bridge.TestSessionsOfCredentials", "e2e.TestSecureListeners", "cli.TestNoPrinterShowsSecrets", "cli.TestPasswordIsReadAgain", "cli.TestTLSFilesAreReadAgain", "config.TestSecretIsMasked", "config.TestSecretInPanic", "config.TestConfigShowsNoSecret", "cli.TestTokenEndpointShowsNoSecret"},
 	},
 	{
 		ID: "O67", Where: "confluentinc/librdkafka #2841; twmb/franz-go #198, #119; Apicurio/apicurio-registry #1147", Fault: "brokers restart, one after the other or all at once, or move; or transactions never find a coordinator",

@@ -164,7 +164,7 @@ var scenarios = []Case{
 	},
 	{
 		ID: "S41", Fault: "a password is rotated; a client certificate is renewed on disk, or has expired",
-		Tests: []string{"cli.TestPasswordIsReadAgain", "cli.TestTLSFilesAreReadAgain", "cli.TestTokenFile", "cli.TestAWSCredentials", "cli.TestTLSOwnCertificateExpired"},
+		Tests: []string{"cli.TestPasswordIsReadAgain", "cli.TestTLSFilesAreReadAgain", "cli.TestTokenFile", "cli.TestAWSCredentials", "cli.TestTLSOwnCertificateExpired", "e2e.TestSecureListeners", "bridge.TestSupervisorNotAdmitted"},
 	},
 	{
 		ID: "S42", Fault: "the wall clock jumps by an hour: epochs and time-outs follow the monotonic clock",
