@@ -97,6 +97,9 @@ var rooms = map[string]room{
 	"internal/crashpoint": {
 		why: "a leaf, empty but in a build for tests: where a crash is tried",
 	},
+	"deploy/parts": {
+		why: "not the product: lists what a binary is made of, for a release",
+	},
 	"test/": {
 		why:   "not the product: judges it from outside, as a binary; may use the pure leaves",
 		rooms: []string{"test/", "offsets", "internal/batch", "internal/crashpoint"},
