@@ -1,8 +1,8 @@
-# Image of a binary that `make build` has made; `make image` does both and lays
-# out the context (dist/image: the binary, the CA roots, an empty tmp). With
-# another builder:
+# Image of a binary for Linux that `make build` has made; `make image` does both and
+# lays out the context (dist/image: the binary and what it is made of, the CA roots,
+# an empty tmp). With another builder:
 #
-#	make build && deploy/image-context.sh && docker build -f Dockerfile dist/image
+#	make build && deploy/image-context.sh bin/eosbridge v1.2.3 2026-11-30T12:00:00Z && docker build -f Dockerfile dist/image
 FROM scratch
 
 ARG VERSION=dev
@@ -18,6 +18,8 @@ LABEL org.opencontainers.image.title="eosbridge" \
       org.opencontainers.image.created="${DATE}"
 
 COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+# What it is made of: licences that ask to be handed on, and a list for scanners.
+COPY THIRD_PARTY.txt eosbridge.cdx.json /usr/share/doc/eosbridge/
 # Only `demo` writes: its broker keeps its data here. All else runs read-only.
 COPY --chown=65532:65532 tmp /tmp
 COPY eosbridge /usr/bin/eosbridge

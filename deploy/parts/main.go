@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("parts", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	version := flags.String("version", "", "version of the release")
-	date := flags.String("date", "", "time of the release, RFC 3339; the commit's, so that it can be made again")
+	date := flags.String("date", "", "time of the release, RFC 3339; the commit's, so that it can be made again; another text is left out")
 	sbom := flags.String("sbom", "", "file for the list of parts, CycloneDX in JSON")
 	licences := flags.String("licences", "", "file for the texts of all licences")
 	if err := flags.Parse(args); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // The part of CycloneDX 1.6 that we write (https://cyclonedx.org/docs/1.6/json/).
@@ -19,7 +20,7 @@ type (
 		Components []component `json:"components"`
 	}
 	metadata struct {
-		Timestamp string     `json:"timestamp"`
+		Timestamp string     `json:"timestamp,omitempty"`
 		Component component  `json:"component"`
 		Settings  []property `json:"properties"`
 	}
@@ -54,6 +55,9 @@ func (b *binary) list(version, date string) ([]byte, error) {
 		Hashes: []digest{{"SHA-256", hex.EncodeToString(b.sum[:])}},
 	}
 	self.Ref = self.Purl
+	if _, err := time.Parse(time.RFC3339, date); err != nil {
+		date = "" // what is not built from a repository has no time
+	}
 	d := document{
 		Schema: "http://cyclonedx.org/schema/bom-1.6.schema.json", Format: "CycloneDX", Spec: "1.6", Version: 1,
 		Serial: b.serial(),
