@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -185,7 +186,7 @@ func (s *session) align(ctx context.Context, e *epoch) error {
 
 func (s *session) flush(ctx context.Context, e *epoch) error {
 	defer close(e.flushing)
-	if e.flushErr = s.sink.PreCommit(ctx, e.n); e.flushErr != nil {
+	if e.flushErr = s.overdue(ctx, e, s.sink.PreCommit(ctx, e.n)); e.flushErr != nil {
 		return e.flushErr
 	}
 	e.flushed = time.Now()
@@ -263,6 +264,7 @@ func (s *session) prepare(e *epoch) error {
 	})
 	defer stop()
 	steps, err := s.sink.SendOffsets(ctx, e.checkpoint())
+	err = s.overdue(ctx, e, err)
 	if err == nil || closed(e.flushing) && e.flushErr != nil {
 		<-e.flushing
 		err = e.flushErr
@@ -283,10 +285,20 @@ func (s *session) committing(e *epoch) (context.Context, context.CancelFunc) {
 		fmt.Errorf("%w: commit of epoch %d exceeded the epoch timeout of %s", txn.ErrInDoubt, e.n, s.opts.EpochTimeout))
 }
 
+// overdue says of an error that comes from an epoch's deadline which one that is: "context deadline exceeded" names no
+// setting.
+func (s *session) overdue(ctx context.Context, e *epoch, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: epoch %d has taken longer than BRIDGE_EPOCH_TIMEOUT (%s)", err, e.n, s.opts.EpochTimeout)
+	}
+	return err
+}
+
 func (s *session) commitEpoch(e *epoch) error {
 	ctx, cancel := s.committing(e)
 	defer cancel()
 	steps, err := s.sink.Commit(ctx, e.checkpoint())
+	err = s.overdue(ctx, e, err)
 	s.ended(e, steps, err)
 	if err != nil {
 		return err

@@ -206,7 +206,7 @@ func TestStatusPage(t *testing.T) {
 	words := map[string][]string{
 		"ready":      {"It reads 3 partitions and commits.", "partitions of 1 topic", "✓ committed", "BRIDGE_TXN_TIMEOUT</dt><dd>40s"},
 		"recovering": {"Recovering</h1>", "in doubt", "nothing committed since", "What to do:", "1 since the last commit", "✕ aborted: in doubt", "Running epoch</dt><dd>none", "Lag</dt><dd>unknown"},
-		"failing":    {"Failing</h1>", "<b>commit</b> no commit for ", "nothing committed since", "✕ aborted: aborted"},
+		"failing":    {"Failing</h1>", "<b>commit</b> no commit for ", "has taken longer than BRIDGE_EPOCH_TIMEOUT (1s)", "nothing committed since", "✕ aborted: aborted"},
 		"fenced":     {"Fenced</h1>", "<b>fenced</b>", "this process ends with status 75", "Running epoch</dt><dd>none", "instance <b>" + instance},
 	}
 	answers := map[string]int{"ready": 200, "recovering": 503, "failing": 503} // and a fenced one has gone
