@@ -218,6 +218,10 @@ peers: ## Kafka Streams, Flink and librdkafka for make bench, into .cache/peers 
 bench-transforms: ## what CEL, jq and the others cost per record, into docs/transforms.md; half a minute, on a quiet machine
 	$(GO) test ./transform -count=1 -v -run '^TestCosts$$' -args -costs
 
+.PHONY: bench-scrape
+bench-scrape: build ## what it costs at full load that /metrics is read, on real Kafka; two minutes, on a quiet machine
+	$(GO) run ./test/scrape $(SCRAPEFLAGS)
+
 .PHONY: bench-audit
 bench-audit: build ## speed and memory of the audit of 10 million records, on real Kafka
 	$(GO) run ./test/audit $(AUDITFLAGS)

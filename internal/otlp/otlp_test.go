@@ -413,3 +413,26 @@ func BenchmarkOffer(b *testing.B) {
 		e.Offer([32]int64{})
 	}
 }
+
+// BenchmarkEncode is a request of 100 traces with five spans each.
+func BenchmarkEncode(b *testing.B) {
+	var spans []Span
+	for range 100 {
+		trace := NewTraceID()
+		for i := range 5 {
+			s := Span{Trace: trace, ID: NewSpanID(), Name: "send offsets", Kind: Client, Start: time.Unix(1, 1), End: time.Unix(2, 2)}
+			if i == 0 {
+				for range 15 {
+					s.Attributes = append(s.Attributes, Number("eosbridge.records_out", 123_456))
+				}
+			}
+			spans = append(spans, s)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if body, err := encode(nil, wireScope{}, spans); err != nil || len(body) == 0 {
+			b.Fatal(err)
+		}
+	}
+}
