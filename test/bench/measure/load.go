@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -78,6 +79,9 @@ func (r *Rig) Load(ctx context.Context, stem string, size int, counts []int64, c
 	r.say("loading %s: %d records of %d bytes into %d partitions", in.Topic, in.Records(), size, len(counts))
 	if err := load(ctx, r.cluster.Bootstrap(), in, compression); err != nil {
 		return in, fmt.Errorf("load %s: %w", in.Topic, err)
+	}
+	if ends, err := r.ends(ctx, in.Topic, in.Partitions()); err != nil || !slices.Equal(ends, in.Counts) {
+		return in, fmt.Errorf("load %s: it ends at %d (%v), want %d", in.Topic, ends, err, in.Counts)
 	}
 	return in, nil
 }

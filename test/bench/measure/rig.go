@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -28,7 +29,6 @@ type Rig struct {
 	adm     *kadm.Client
 	log     io.Writer
 	dir     string
-	serial  int // of topics, groups and folders
 	// Timeout ends a run that takes longer than that beyond its measured time.
 	Timeout time.Duration
 	// Profiles is a folder for CPU profiles of the steady state of each copy, and of all that it has allocated; empty = none.
@@ -64,10 +64,13 @@ func (r *Rig) Close() { r.cl.Close() }
 
 func (r *Rig) say(format string, args ...any) { fmt.Fprintf(r.log, format+"\n", args...) }
 
+// serial counts topics, groups and folders, and goes on from one rig to the next: of a topic that is deleted and made anew
+// a broker takes the old one for a moment, and acknowledges what is produced to that.
+var serial atomic.Int64
+
 // Topic makes a new topic and waits until it can be used.
 func (r *Rig) Topic(ctx context.Context, stem string, partitions int) (string, error) {
-	r.serial++
-	name := fmt.Sprintf("%s-%d", stem, r.serial)
+	name := fmt.Sprintf("%s-%d", stem, serial.Add(1))
 	if _, err := r.adm.CreateTopic(ctx, int32(partitions), 1, nil, name); err != nil { //nolint:gosec // a small number
 		return "", fmt.Errorf("create topic %s: %w", name, err)
 	}
@@ -173,8 +176,7 @@ func (r *Rig) node() int { return r.cluster.Node(0).Pid() }
 
 // folder makes an empty folder for one run.
 func (r *Rig) folder() (string, error) {
-	r.serial++
-	dir := filepath.Join(r.dir, fmt.Sprintf("run-%d", r.serial))
+	dir := filepath.Join(r.dir, fmt.Sprintf("run-%d", serial.Add(1)))
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
