@@ -173,7 +173,7 @@ func (o *OTLP) obeyEndpoint(prefix string, r *report) {
 	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
 		r.add(name, "not a URL with a host: write one such as http://127.0.0.1:4318")
 	case u.User != nil:
-		r.add(name, "%q holds credentials: move them to %sHEADERS", u.Redacted(), prefix)
+		r.add(name, "holds credentials: move them to %sHEADERS", prefix)
 	case u.RawQuery != "" || u.Fragment != "":
 		r.add(name, "holds a query: move what is secret in it to %sHEADERS; only the address and a path count", prefix)
 	}

@@ -111,7 +111,7 @@ func TestTracingLaws(t *testing.T) {
 	for _, test := range []struct{ variable, value, want string }{
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318", "not a URL with a host: write one such as"},
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "grpc://collector:4317", "not a URL with a host"},
-		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://u:hunter2@a", `"https://u:xxxxx@a" holds credentials: move them to OTEL_EXPORTER_OTLP_TRACES_HEADERS`},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://u:hunter2@a/?key=hunter2", "holds credentials: move them to OTEL_EXPORTER_OTLP_TRACES_HEADERS"},
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://a/?key=hunter2", "holds a query: move what is secret"},
 		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", `"grpc" is not spoken here: write http/json, and the collector's address for HTTP`},
 		{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "udp", `"udp" is not known: write http/json`},
