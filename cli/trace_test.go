@@ -247,7 +247,7 @@ func TestTracesCostNoEpoch(t *testing.T) {
 			b := newTraceBed(t, "OTEL_EXPORTER_OTLP_TIMEOUT", "100", "LOG_LEVEL", "info")
 			b.to.Refuse(how)
 			log := b.run(t)
-			if strings.Count(log, `"WARN"`) != 1 || !strings.Contains(log, "traces cannot be delivered") {
+			if strings.Count(log, "traces cannot be delivered") != 1 {
 				t.Errorf("log\n%s", log)
 			}
 			if b.to.Refused() == 0 {
