@@ -149,8 +149,12 @@ func TestStatusPage(t *testing.T) {
 		address: proxy.Addr(), preserve: true,
 		settings: map[string]string{"BRIDGE_EPOCH_TIMEOUT": "1s", "BRIDGE_RESTART_MAX_DELAY": "2s", "BRIDGE_TRANSFORM": "set_header(via=eosbridge)"},
 	}}
-	for _, topic := range []string{r.in, r.out} {
-		c.CreateTopic(t, topic, 3)
+	if *pictures != "" {
+		c.CreateTopic(t, r.in, 3)
+		c.CreateTopic(t, r.out, 3)
+	} else {
+		r.in, r.out = c.Topic(t, 3), c.Topic(t, 3)
+		r.group = r.out + "-group"
 	}
 	t.Cleanup(func() { r.cleanUp(t) })
 	const instance = "orders-bridge-0"
