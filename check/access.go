@@ -80,11 +80,15 @@ func (s *Snapshot) grant(p permission, others ...kmsg.ACLOperation) string {
 	return b.String()
 }
 
-// bootstrap is the argument of Kafka's own tools, with the file of credentials that an administrator needs.
+// bootstrap is the argument of Kafka's own tools: a server that answers, if one does, with the file of credentials that an
+// administrator needs.
 func (s *Snapshot) bootstrap() string {
 	server := "…"
 	if len(s.Bootstrap) > 0 {
 		server = s.Bootstrap[0]
+	}
+	if i := slices.IndexFunc(s.Seeds, func(c Contact) bool { return c.Err == nil }); i >= 0 {
+		server = s.Seeds[i].Address
 	}
 	if s.Secured {
 		server += " --command-config admin.properties"

@@ -262,6 +262,11 @@ func TestCheckPlantedFaults(t *testing.T) {
 			t.Errorf("no %s of %s about %q with %q in %+v", want.status, want.rule, want.subject, want.remedy, worst(findings))
 		}
 	}
+	for _, f := range findings {
+		if strings.Contains(f.Remedy, "--bootstrap-server 127.0.0.1:1 ") {
+			t.Errorf("the remedy asks a server that does not answer: %+v", f)
+		}
+	}
 }
 
 // TestMinimalAccess: the bridge runs with the permissions that check asks for, and with none of them less. What check
