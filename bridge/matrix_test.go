@@ -334,13 +334,31 @@ func TestMatrix(t *testing.T) {
 		t.Run(strings.ReplaceAll(p.name, " ", "_"), func(t *testing.T) {
 			rows := int64(0)
 			t.Run("rows", func(t *testing.T) {
-				for chunk := range slices.Chunk(matrix[p.name], 12) {
+				for chunk := range slices.Chunk(underRace(matrix[p.name]), 12) {
 					rows += p.try(t, chunk)
 				}
 			})
 			proof.Record(t, proof.Result{Broker: proof.Fake, Rows: rows})
 		})
 	}
+}
+
+// underRace leaves of a phase every third of the codes that are the first of their group: all of them take the same ways
+// between the goroutines. It leaves them together, for each chunk has a world of its own.
+func underRace(cells []cell) (kept []cell) {
+	if !raced || *long {
+		return cells
+	}
+	place := 0
+	for _, c := range cells {
+		if c.first {
+			if place%3 == 0 {
+				kept = append(kept, c)
+			}
+			place++
+		}
+	}
+	return kept
 }
 
 // try runs some rows in one bubble, and answers how many.
@@ -352,7 +370,7 @@ func (p *phase) try(t *testing.T, cells []cell) (rows int64) {
 	}
 	var all []row
 	for _, c := range cells {
-		if c.once.action != "-" && (*long || c.first || !raced) {
+		if c.once.action != "-" {
 			all = append(all, row{c, false, c.once})
 		}
 		if c.often.action != "-" && (*long || c.first && !raced) {
