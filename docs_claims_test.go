@@ -15,7 +15,7 @@ import (
 // What the documents name and a reader will type or look for.
 var (
 	codeSpan   = regexp.MustCompile("`([^`\n]+)`")
-	variable   = regexp.MustCompile(`\b(?:BRIDGE|KAFKA|LOG|AWS|SCHEMA_REGISTRY|TARGET_SCHEMA_REGISTRY)_[A-Z0-9_]*[A-Z0-9]\b`)
+	variable   = regexp.MustCompile(`\b(?:BRIDGE|KAFKA|LOG|AWS|OTEL|SCHEMA_REGISTRY|TARGET_SCHEMA_REGISTRY)_[A-Z0-9_]*[A-Z0-9]\b`)
 	metric     = regexp.MustCompile(`\beosbridge_[a-z_]+[a-z]\b`)
 	makeTarget = regexp.MustCompile(`(?:^|[ (])make ([a-z][a-z-]*[a-z])\b`)
 	command    = regexp.MustCompile(`(?:^|[ /])eosbridge(?:[:][a-z0-9.]+)? ([a-z][^|#;&>)]*)`)
