@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,11 +213,74 @@ func TestMemoryShares(t *testing.T) {
 func TestFetchHoldsWholeBatches(t *testing.T) {
 	t.Parallel()
 	for _, memory := range []int64{32 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 4 << 30} {
-		fetch := int64(fetchBytes(memory))
+		fetch := int64(fetchBytes(memory, 0))
 		for _, batch := range []int64{1_000_000, 1_000_012, 1 << 20, 1_048_588} {
 			if whole := fetch / batch; whole < fetch>>20 {
 				t.Errorf("%d MiB: a fetch of %d bytes holds %d batches of %d bytes", memory>>20, fetch, whole, batch)
 			}
+		}
+	}
+}
+
+// TestFetchesFromAfarAreLarger, but never than a share of the memory, and of whole MiB.
+func TestFetchesFromAfarAreLarger(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		memory int64
+		away   time.Duration
+		want   int32 // MiB
+	}{
+		{512 << 20, 0, 4}, {512 << 20, ms, 4}, {512 << 20, 5 * ms, 4}, {512 << 20, 8 * ms, 6}, {512 << 20, 20 * ms, 8},
+		{128 << 20, 20 * ms, 4}, {1 << 30, 20 * ms, 15}, {4 << 30, 20 * ms, 16}, {4 << 30, time.Minute, 16},
+	} {
+		if got := fetchBytes(tc.memory, tc.away) - fetchSlack; got != tc.want<<20 {
+			t.Errorf("%d MiB, %s away: %d bytes, want %d MiB", tc.memory>>20, tc.away, got, tc.want)
+		}
+	}
+}
+
+// TestFetchesFollowTheDistance: the first answers tell how far away the broker is, passed through or not. (kfake)
+func TestFetchesFollowTheDistance(t *testing.T) {
+	for _, raw := range []bool{true, false} {
+		for late, want := range map[time.Duration]int32{0: 4 << 20, 20 * time.Millisecond: 8 << 20} {
+			t.Run(fmt.Sprintf("passed through %v, %s", raw, late), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *world) {
+					w.topics(2, "in", "out")
+					w.wire.late = late
+					var asked atomic.Int32
+					w.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+						w.KeepControl()
+						if f := r.(*kmsg.FetchRequest); f.MaxBytes > 1 { // else it ends a fetch session
+							asked.Store(f.MaxBytes)
+						}
+						return nil, nil, false
+					})
+					b := w.start(w.options(func(o *Options) { o.Memory, o.PassThrough = 512<<20, raw }))
+					w.assigned(b, 2)
+					w.feed("in", 10, 0, 1)
+					w.caughtUp("in")
+					b.stopped()
+					if got := asked.Load(); got != want+fetchSlack {
+						t.Errorf("%d bytes are asked for, want %d", got, want+fetchSlack)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestSmallMemorySmallRequests: where memory is scarce a request holds one batch, and a batch fits in.
+func TestSmallMemorySmallRequests(t *testing.T) {
+	t.Parallel()
+	for memory, want := range map[int64]int32{32 << 20: ordinaryBatch + fetchSlack, 128 << 20: ordinaryBatch + fetchSlack, 192 << 20: 100 << 20, 4 << 30: 100 << 20} {
+		s := &session{Bridge: &Bridge{opts: Options{Memory: memory}}}
+		if got := s.requestBytes(); got != want {
+			t.Errorf("%d MiB: a request holds %d bytes, want %d", memory>>20, got, want)
+		}
+		s.opts.Delivery = AtMostOnce // its batches are as large as the topics allow
+		if got := s.requestBytes(); got != 100<<20 {
+			t.Errorf("%d MiB, at-most-once: %d bytes", memory>>20, got)
 		}
 	}
 }
@@ -255,7 +320,7 @@ func TestFetchesAreShared(t *testing.T) {
 		w.feed("in", 1, 0, 1, 2, 3)
 		w.caughtUp("in")
 		b.stopped()
-		if want := partitionBytes(fetchBytes(512<<20), 4); asked[0] != want {
+		if want := partitionBytes(fetchBytes(512<<20, 0), 4); asked[0] != want {
 			t.Errorf("%d bytes of a partition are asked for, want %d", asked[0], want)
 		}
 	})

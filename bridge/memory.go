@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // How the memory limit M of the process is shared out. kgo bounds fetches in compressed bytes and producers in
@@ -12,7 +13,8 @@ import (
 // request buffers and the garbage collector's head start (collectorLimit in package cli).
 //
 //	M/16  decoded batches between poll and acknowledgement (budget)
-//	M/32  one fetch response, 1 to 4 MiB; where M is large, M/128, at most 16 MiB. Decoded it waits for its poll
+//	M/32  one fetch response, 1 to 4 MiB; where M is large, M/128, at most 16 MiB, and up to M/64 from a broker that is far
+//	      away. Decoded it waits for its poll
 //	M/16  payload buffered by each of the two producers, at least 8 MiB; it is the memory of the batches above,
 //	      seen from the other end, and new memory only for what transforms add. No record may be larger
 //
@@ -23,6 +25,7 @@ const (
 	batchShare     = 16
 	fetchShare     = 32
 	fetchShareHigh = 128
+	fetchShareFar  = 64
 	produceShare   = 16
 )
 
@@ -36,9 +39,15 @@ const fetchSlack = 64 << 10
 
 func batchBudget(memory int64) int64 { return max(memory/batchShare, mebibyte) }
 
-// fetchBytes is the size of one response, in compressed bytes.
-func fetchBytes(memory int64) int32 {
+// farBytes is how much one response of a broker has at least for each microsecond that the way there and back takes. A
+// client has one request for records on its way to each broker, and the next one leaves when the answer was taken: at
+// 200 bytes a microsecond, which is much for a bridge, it then waits for the way a fifth of the time.
+const farBytes = 800
+
+// fetchBytes is the size of one response, in compressed bytes, if the way to the broker and back takes so long.
+func fetchBytes(memory int64, away time.Duration) int32 {
 	n := max(min(memory/fetchShare, 4*mebibyte), memory/fetchShareHigh)
+	n = max(n, min(away.Microseconds()*farBytes, memory/fetchShareFar)/mebibyte*mebibyte)
 	return int32(min(max(n, mebibyte), 16*mebibyte)) + fetchSlack //nolint:gosec // bounded
 }
 
@@ -51,16 +60,41 @@ func partitionBytes(fetch int32, partitions int) int32 {
 
 // shareFetches shares the next responses among the partitions that are ours now.
 func (s *session) shareFetches() {
-	fetch := fetchBytes(s.opts.Memory)
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	fetch := fetchBytes(s.opts.Memory, time.Duration(s.away.Load()))
 	s.cl.UpdateFetchMaxBytes(fetch, partitionBytes(fetch, s.assigned.size()))
+	if s.raw {
+		s.fetcher.maxBytes.Store(fetch)
+	}
+}
+
+// OnBrokerE2E implements kgo.HookBrokerE2E: it learns how far away the brokers are from requests that they answer at once.
+// The shortest time is the one without anything else in it.
+func (s *session) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, took kgo.BrokerE2E) {
+	switch kmsg.Key(key) {
+	case kmsg.Metadata, kmsg.FindCoordinator, kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat:
+	default:
+		return
+	}
+	d := took.DurationE2E()
+	for before := s.away.Load(); took.Err() == nil && (before == 0 || int64(d) < before); before = s.away.Load() {
+		if !s.away.CompareAndSwap(before, int64(d)) {
+			continue
+		}
+		if closed(s.made) && fetchBytes(s.opts.Memory, d) != fetchBytes(s.opts.Memory, time.Duration(before)) {
+			s.shareFetches()
+		}
+		return
+	}
 }
 
 func (s *session) fetchLimits() []kgo.Opt {
-	fetch := fetchBytes(s.opts.Memory)
+	fetch := fetchBytes(s.opts.Memory, 0)
 	return []kgo.Opt{
 		kgo.FetchMaxBytes(fetch),
-		kgo.FetchMaxPartitionBytes(partitionBytes(fetch, 1)),                                               // see shareFetches
-		kgo.BrokerMaxReadBytes(max(4*fetch, 100*mebibyte)),                                                 // a single larger record still arrives
+		kgo.FetchMaxPartitionBytes(partitionBytes(fetch, 1)), // see shareFetches
+		kgo.BrokerMaxReadBytes(100 * mebibyte),               // a single larger record still arrives
 		kgo.MaxDecompressBatchBytes(int(min(max(batchBudget(s.opts.Memory), 64*mebibyte), math.MaxInt32))), // kgo refuses more
 		kgo.MaxConcurrentFetches(8),
 		kgo.FetchMaxWait(500 * time.Millisecond),
@@ -79,13 +113,27 @@ func (s *session) producerOptions() []kgo.Opt {
 		kgo.MaxBufferedBytes(int(buffered)),
 		kgo.MaxBufferedRecords(int(min(max(buffered/256, 10_000), 1_000_000))),
 		kgo.ProducerBatchMaxBytesFn(s.batchLimit),
-		kgo.BrokerMaxWriteBytes(100*mebibyte),
+		kgo.BrokerMaxWriteBytes(s.requestBytes()),
 		kgo.ProducerLinger(lingerFor(s.interval)),
 		kgo.MetadataMaxAge(30*time.Second),
 		// No RecordDeliveryTimeout: kgo measures it from the record's timestamp, which is the source's and may be
 		// years old. The epoch timeout bounds the wait.
 	)
 }
+
+// requestBytes is the size of a request that produces. kgo writes requests into buffers that it keeps only until the
+// collector has run twice, and a new one grows by quarters: some five times its size is allocated and copied. Where little
+// memory is, and the collector runs often, requests of several batches hardly ever find their buffer again; those of one
+// batch do, for many of them go out between two collections.
+func (s *session) requestBytes() int32 {
+	if s.opts.Memory >= fewCollections || s.large.Load() || s.opts.Delivery == AtMostOnce { // see batchLimit
+		return 100 * mebibyte
+	}
+	return ordinaryBatch + fetchSlack
+}
+
+// fewCollections is a memory limit from which on the collector's runs do not matter to requestBytes.
+const fewCollections = 192 * mebibyte
 
 // lingerFor gives batches a little time to fill, a small part of the epoch. Flush does not linger.
 func lingerFor(interval time.Duration) time.Duration {

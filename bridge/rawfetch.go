@@ -29,16 +29,17 @@ import (
 // the source takes and deals (see source.poll). An answer that comes after its partition was dropped finds another
 // life of the partition, or none, and is thrown away.
 type fetcher struct {
-	cl      *kgo.Client
-	topicID func(topic string) [16]byte
-	wake    func() // something can be taken
-	log     *slog.Logger
-	wait    time.Duration // for a broker to have something
-	recheck time.Duration // after which a closer replica is given up for the leader, which may name another
-	rack    string
-	old     batch.Decoder
-	limits  struct{ minBytes, maxBytes int32 }
+	cl       *kgo.Client
+	topicID  func(topic string) [16]byte
+	wake     func() // something can be taken
+	log      *slog.Logger
+	wait     time.Duration // for a broker to have something
+	recheck  time.Duration // after which a closer replica is given up for the leader, which may name another
+	rack     string
+	old      batch.Decoder
+	minBytes int32
 
+	maxBytes atomic.Int32 // of an answer, see session.shareFetches
 	perBatch atomic.Int64 // nanoseconds that the output takes for a batch of a partition; a moving average
 
 	changed chan struct{} // one token: "look again"
@@ -108,8 +109,9 @@ func newFetcher(cl *kgo.Client, topicID func(string) [16]byte, wake func(), log 
 	f.wait, _ = cl.OptValue(kgo.FetchMaxWait).(time.Duration)
 	f.recheck, _ = cl.OptValue(kgo.RecheckPreferredReplicaInterval).(time.Duration)
 	f.rack, _ = cl.OptValue(kgo.Rack).(string)
-	f.limits.minBytes, _ = cl.OptValue(kgo.FetchMinBytes).(int32)
-	f.limits.maxBytes, _ = cl.OptValue(kgo.FetchMaxBytes).(int32)
+	f.minBytes, _ = cl.OptValue(kgo.FetchMinBytes).(int32)
+	largest, _ := cl.OptValue(kgo.FetchMaxBytes).(int32)
+	f.maxBytes.Store(largest)
 	f.old.Decompressor, _ = cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 	f.stopped, f.stop = context.WithCancel(context.Background())
 	return f
@@ -260,7 +262,7 @@ func (f *fetcher) requests(now time.Time) ([]*fetchRequest, time.Duration) {
 	later := func(at time.Time) { soonest = min(soonest, max(at.Sub(now), time.Millisecond)) }
 	var all []*fetchRequest
 	byNode, leftOut := map[int32]*fetchRequest{}, map[int32]bool{}
-	share := partitionBytes(f.limits.maxBytes, len(f.order))
+	share := partitionBytes(f.maxBytes.Load(), len(f.order))
 	f.turn++
 	for i := range f.order {
 		l := f.order[(i+f.turn)%len(f.order)]

@@ -22,8 +22,8 @@ func (f *fetcher) newRequest(node int32, b *fetchBroker) *fetchRequest {
 		node: node, broker: b, FetchRequest: kmsg.NewPtrFetchRequest(),
 		topics: map[[16]byte]string{}, lives: map[offsets.TopicPartition]*life{},
 	}
-	r.MaxWaitMillis, r.MinBytes, r.MaxBytes = int32(f.wait.Milliseconds()), f.limits.minBytes, f.limits.maxBytes //nolint:gosec // below an hour
-	r.IsolationLevel, r.Rack = 1, f.rack                                                                         // read_committed
+	r.MaxWaitMillis, r.MinBytes, r.MaxBytes = int32(f.wait.Milliseconds()), f.minBytes, f.maxBytes.Load() //nolint:gosec // below an hour
+	r.IsolationLevel, r.Rack = 1, f.rack                                                                  // read_committed
 	return r
 }
 

@@ -58,6 +58,8 @@ type session struct {
 
 	group    atomic.Pointer[error]                 // what ended the group's loop
 	blocked  atomic.Bool                           // a rebalance waits for AllowRebalance
+	away     atomic.Int64                          // nanoseconds to a broker and back; 0 = unknown
+	sharing  sync.Mutex                            // of shareFetches
 	closing  atomic.Bool                           // the consumer is being closed: callbacks have nothing left to do
 	stopping atomic.Bool                           // in order: no more input
 	gained   atomic.Pointer[time.Time]             // since when partitions wait for stable positions; nil = none
@@ -493,4 +495,7 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-var _ kgo.HookGroupManageError = (*session)(nil)
+var (
+	_ kgo.HookGroupManageError = (*session)(nil)
+	_ kgo.HookBrokerE2E        = (*session)(nil)
+)

@@ -431,6 +431,9 @@ func TestBatchLimit(t *testing.T) {
 	if s.enlarge("small") || s.enlarge("other") || !s.enlarge("large") || s.enlarge("large") {
 		t.Error("batches are enlarged for a topic that takes no larger ones, or twice, or not at all")
 	}
+	if n := s.requestBytes(); n < 5<<20 {
+		t.Errorf("a request holds %d bytes, less than a large batch", n)
+	}
 	if n := s.batchLimit("large"); n != 5<<20 {
 		t.Errorf("with large records: %d", n)
 	}
