@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -343,7 +344,7 @@ func (s *session) commitStart(ctx context.Context, fetched map[string]map[int32]
 			return nil, err
 		}
 		crashpoint.At("recovery: start committed")
-		s.log.Info("start positions committed", "start", s.opts.Start.String(), "partitions", len(todo))
+		s.log.Info("start positions committed", "start", cmp.Or(s.opts.Start.String(), offsets.StartEarliest.String()), "partitions", len(todo))
 		maps.Copy(have, todo)
 	}
 	return have, nil
