@@ -40,18 +40,12 @@ fi
 container=$(buildah from --pull-never "$image")
 trap 'buildah rm "$container" >/dev/null' EXIT
 buildah run "$container" -- /usr/bin/eosbridge version
-# Started without settings it lists what is missing, and ends with the status that is not restarted.
-for _ in 1 2 3 4 5; do
-	status=0
-	said=$(buildah run "$container" -- /usr/bin/eosbridge run 2>&1) || status=$?
-	# buildah, on a busy machine, loses what a short process says last: it is asked again then.
-	case "$said" in *KAFKA_BOOTSTRAP_SERVERS*) break ;; esac
-done
-case "$status $said" in
-"78 "*KAFKA_BOOTSTRAP_SERVERS*) ;;
-*)
-	echo "deploy/image.sh: without settings it ended with status $status and said: $said" >&2
+# Started without settings it ends with the status that is not restarted. What it says is asked of the binary alone, by the
+# tests of package cli: of a process that ends at once buildah may lose the output.
+status=0
+buildah run "$container" -- /usr/bin/eosbridge run || status=$?
+if [ "$status" != 78 ]; then
+	echo "deploy/image.sh: without settings it ended with status $status, want 78" >&2
 	exit 1
-	;;
-esac
+fi
 echo "built $image"
