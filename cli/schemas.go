@@ -121,7 +121,7 @@ func checkSchemas(cfg *config.Config, chain *transform.Spec) []config.Problem {
 		{"TARGET_SCHEMA_REGISTRY_URL", target, &cfg.TargetSchemaRegistry, schemaTLSFiles(cfg, true)},
 	} {
 		if r.needed && len(r.settings.URL) == 0 {
-			problems = append(problems, config.Problem{Variable: r.variable, Message: "not set, but BRIDGE_TRANSFORM has a transform that asks this schema registry: set it, for example " +
+			problems = append(problems, config.Problem{Variable: r.variable, Message: "not set, but the chain has a transform that asks this schema registry: set it, for example " +
 				r.variable + "=https://registry:8081"})
 		}
 		if usesTLS(r.settings) {

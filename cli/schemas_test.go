@@ -212,7 +212,7 @@ func TestSchemaTLS(t *testing.T) {
 	fake.SeedSchema("s", 1, 7, sr.Schema{Schema: `"int"`})
 	server := httptest.NewTLSServer(fake.Handler())
 	t.Cleanup(server.Close)
-	s, _ := registryOf(t, server.URL, 200*time.Millisecond)
+	s, _ := registryOf(t, server.URL, time.Second) // the last attempt has a quarter of it
 	if _, err := s.ByID(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a stranger was trusted: %v", err)
 	}
@@ -233,6 +233,34 @@ func TestSchemaProblems(t *testing.T) {
 	problems := problemsOf(t, leastEnviron("BRIDGE_TRANSFORM", "schema_map_id"))
 	if len(problems) != 2 || problems[0].Variable != "SCHEMA_REGISTRY_URL" || problems[1].Variable != "TARGET_SCHEMA_REGISTRY_URL" {
 		t.Errorf("problems %+v", problems)
+	}
+}
+
+// TestSchemaTryOut: a chain that asks a registry is tried with the registry of the environment, of which nothing else has to be
+// there, and without one it is refused.
+func TestSchemaTryOut(t *testing.T) {
+	fake := fakeRegistry(t)
+	fake.SeedSchema("s", 1, 7, sr.Schema{Schema: `"int"`})
+	for name, test := range map[string]struct {
+		chain   string
+		environ map[string]string
+		status  int
+		said    string
+	}{
+		"decoded":      {"schema_decode", map[string]string{"SCHEMA_REGISTRY_URL": fake.URL()}, exitOK, `"value":"1"`},
+		"no registry":  {"schema_decode", nil, exitConfig, "SCHEMA_REGISTRY_URL"},
+		"no URL":       {"schema_decode", map[string]string{"SCHEMA_REGISTRY_URL": "://"}, exitConfig, "SCHEMA_REGISTRY_URL"},
+		"no subject":   {"schema_encode(subject: none)", map[string]string{"SCHEMA_REGISTRY_URL": fake.URL()}, exitConfig, "subject none"},
+		"would change": {"schema_map_id", map[string]string{"SCHEMA_REGISTRY_URL": fake.URL(), "TARGET_SCHEMA_REGISTRY_URL": fake.URL()}, exitConfig, "changes nothing"},
+	} {
+		var out, errOut bytes.Buffer
+		status := Main(Context{
+			Args: []string{"transform", "run", "--chain", test.chain}, Environ: test.environ, Hostname: "host",
+			Stdin: strings.NewReader(`{"value_base64":"AAAAAAcC"}`), Stdout: &out, Stderr: &errOut,
+		})
+		if status != test.status || !strings.Contains(out.String()+errOut.String(), test.said) || strings.Contains(errOut.String(), "KAFKA_") {
+			t.Errorf("%s: status %d, %s%s", name, status, &out, &errOut)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func runTransformBench(ctx context.Context, c *Context, args []string) error {
 	case *lasts <= 0:
 		return usageErrorf("--for %s: use more than 0", *lasts)
 	}
-	spec, err := chainOf(c, *expr)
+	spec, err := chainOf(ctx, c, *expr)
 	if err != nil {
 		return err
 	}

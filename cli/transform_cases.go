@@ -151,7 +151,7 @@ func testFile(ctx context.Context, c *Context, file, expr string) (testedFile, e
 	if expr == "" {
 		expr = own
 	}
-	spec, err := chainOf(c, expr)
+	spec, err := chainOf(ctx, c, expr)
 	if err != nil {
 		return tested, err
 	}

@@ -42,11 +42,12 @@ func runTransformRun(ctx context.Context, c *Context, args []string) error {
 	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
-	spec, err := chainOf(c, *expr)
+	spec, err := chainOf(ctx, c, *expr)
 	if err != nil {
 		return err
 	}
 	chain := spec.New()
+	chain.Until(ctx)
 	out := bufio.NewWriter(c.Stdout)
 	defer out.Flush() //nolint:errcheck // on the way out of another error; in the good case it is checked below
 	failed := 0
