@@ -308,7 +308,7 @@ func TestJQWriterRefuses(t *testing.T) {
 		"deep":      {nested(maxJSONDepth/2 + 1), errJQLarge},
 		"deepest":   {nested(maxJSONDepth / 2), nil},
 		"many":      {slices.Repeat([]any{0}, jqWeight/4), errJQLarge},
-		"all of it": {map[string]any{"b": []any{"\x7f\t<é>", -0.0, 1e21, 1e-7}, "a": big.NewInt(7)}, nil},
+		"all of it": {map[string]any{"b": []any{"\x7f\t<é>", math.Copysign(0, -1), 1e21, 1e-7}, "a": big.NewInt(7)}, nil},
 	} {
 		var want []byte
 		if test.want == nil {
