@@ -57,11 +57,11 @@ func (s *supervisor) after(now, lastCommit time.Time, err error) (time.Duration,
 		}
 		return refusedDelay, err
 	}
-	if a := txn.AdmissionOf(err); a != txn.Admitted {
+	if a := txn.ShutOut(err); a != txn.Admitted {
 		return s.notAdmitted(now, a, err)
 	}
 	limit := s.backoff.most
-	if txn.Unreachable(err) {
+	if txn.Unreachable(err) || txn.HungUp(err) {
 		if lastCommit.IsZero() && now.Sub(s.began) > reachTimeout {
 			return 0, txn.Fatalf(txn.StatusUnavailable, "brokers unreachable for %s: %w", reachTimeout, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -89,6 +90,13 @@ func TestSupervisorUnreachable(t *testing.T) {
 		t.Fatalf("the outage counted: %v", err)
 	}
 
+	hungUp := txn.Classify(txn.CallInit, &kgo.ErrFirstReadEOF{})
+	for range 10 {
+		if delay, err := s.after(now, began, hungUp); delay == 0 || delay > unreachableDelay {
+			t.Fatalf("hung up: delay %s, error %v", delay, err)
+		}
+	}
+
 	s = newSupervisor(began, time.Minute, 3)
 	if delay, _ := s.after(began.Add(reachTimeout), time.Time{}, away()); delay == 0 {
 		t.Fatal("ended before the time was over")
@@ -133,6 +141,15 @@ func TestSupervisorNotAdmitted(t *testing.T) {
 		if delay, _ := s.after(later, later, err); delay == 0 {
 			t.Errorf("%v: a commit in between is forgotten", row.err)
 		}
+	}
+}
+
+// TestSupervisorElsewhere: a certificate that fails anywhere else, such as at a schema registry, is no broker's.
+func TestSupervisorElsewhere(t *testing.T) {
+	now := time.Unix(1000, 0)
+	err := fmt.Errorf("%w: ask the registry: %w", txn.ErrAborted, x509.UnknownAuthorityError{})
+	if delay, got := newSupervisor(now, time.Minute, 3).after(now, time.Time{}, err); delay == 0 {
+		t.Errorf("ended: %v", got)
 	}
 }
 

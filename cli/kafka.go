@@ -80,7 +80,7 @@ func saslMechanism(cfg *config.Config) (sasl.Mechanism, error) {
 	case config.MechanismScramSHA512:
 		return scram.Sha512(scramLogin(cfg)), nil
 	case config.MechanismOAuthBearer:
-		token := newTokenEndpoint(k).token
+		token := newTokenEndpoint(cfg).token
 		if k.OAuthTokenFile != "" {
 			token = func(context.Context) (string, error) { return readToken(k.OAuthTokenFile) }
 		}

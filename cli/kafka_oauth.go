@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/eosbridge/eosbridge/config"
+	"github.com/eosbridge/eosbridge/txn"
 )
 
 const (
@@ -44,7 +46,7 @@ func readToken(path string) (string, error) {
 // it expires. It may be used by several goroutines.
 type tokenEndpoint struct {
 	url, id, scope string
-	secret         func() string // a function, for fmt shows the text of a Secret in an unexported field
+	secret         func() (config.Secret, error) // as it is now
 	http           *http.Client
 
 	// turn has one place: whoever holds it may touch the fields below. A mutex would not let go of callers whose
@@ -54,9 +56,10 @@ type tokenEndpoint struct {
 	expiry time.Time
 }
 
-func newTokenEndpoint(k *config.Kafka) *tokenEndpoint {
+func newTokenEndpoint(cfg *config.Config) *tokenEndpoint {
+	k := &cfg.Kafka
 	return &tokenEndpoint{
-		url: k.OAuthTokenEndpoint, id: k.OAuthClientID, scope: k.OAuthScope, secret: k.OAuthClientSecret.Reveal,
+		url: k.OAuthTokenEndpoint, id: k.OAuthClientID, scope: k.OAuthScope, secret: cfg.ClientSecret,
 		http: &http.Client{
 			Timeout: tokenTimeout,
 			// The secret goes to the endpoint that was configured and nowhere else.
@@ -100,6 +103,10 @@ func (e *tokenEndpoint) request(ctx context.Context) (token string, life time.Du
 	if e.scope != "" {
 		form.Set("scope", e.scope)
 	}
+	secret, err := e.secret()
+	if err != nil {
+		return "", 0, err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", 0, err
@@ -107,9 +114,13 @@ func (e *tokenEndpoint) request(ctx context.Context) (token string, life time.Du
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	// RFC 6749, section 2.3.1: both are form-encoded before they go into the header.
-	req.SetBasicAuth(url.QueryEscape(e.id), url.QueryEscape(e.secret()))
+	req.SetBasicAuth(url.QueryEscape(e.id), url.QueryEscape(secret.Reveal()))
 	resp, err := e.http.Do(req)
 	if err != nil {
+		if txn.AdmissionOf(err) != txn.Admitted {
+			// Not a broker's certificate: what is told of those would mislead. It is an endpoint that is away.
+			err = &net.OpError{Op: "dial", Err: errors.New(err.Error() + "; its certificate is checked with the system's authorities, SSL_CERT_FILE names others")}
+		}
 		return "", 0, err
 	}
 	defer resp.Body.Close()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eosbridge/eosbridge/config"
+	"github.com/eosbridge/eosbridge/txn"
 )
 
 // endpointOf returns a client of a token endpoint with the given behaviour.
@@ -22,9 +25,9 @@ func endpointOf(t *testing.T, answer http.HandlerFunc) *tokenEndpoint {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	return newTokenEndpoint(&config.Kafka{
+	return newTokenEndpoint(&config.Config{Kafka: config.Kafka{
 		OAuthTokenEndpoint: server.URL + "/token", OAuthClientID: "the id", OAuthClientSecret: "hunter2&=", OAuthScope: "a b",
-	})
+	}})
 }
 
 func TestTokenRequest(t *testing.T) {
@@ -199,5 +202,57 @@ func TestTokenFile(t *testing.T) {
 		if got, err := readToken(path); err == nil || !strings.Contains(err.Error(), "KAFKA_SASL_OAUTH_TOKEN_FILE: ") {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
+	}
+}
+
+// TestTokenEndpointSecret: the client secret is read again for every token, and one that is refused is what a refused password is.
+func TestTokenEndpointSecret(t *testing.T) {
+	valid := "first"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, secret, _ := r.BasicAuth(); secret != valid {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"access_token":"t"}`) // used once
+	}))
+	t.Cleanup(server.Close)
+	file := writeFile(t, "secret", "first\n")
+	cfg, err := loadConfig(&Context{Hostname: "pod-0", Environ: leastEnviron("KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "KAFKA_SASL_MECHANISM", "OAUTHBEARER",
+		"KAFKA_SASL_ALLOW_PLAINTEXT", "true", "KAFKA_SASL_OAUTH_TOKEN_ENDPOINT", server.URL, "KAFKA_SASL_OAUTH_CLIENT_ID", "c", "KAFKA_SASL_OAUTH_CLIENT_SECRET_FILE", file)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newTokenEndpoint(cfg)
+	if _, err := e.token(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	valid = "second"
+	if _, err := e.token(t.Context()); txn.AdmissionOf(err) != txn.CredentialsFail {
+		t.Errorf("with the old secret: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.token(t.Context()); err != nil {
+		t.Errorf("with the new secret in its file: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.token(t.Context()); err == nil || !strings.Contains(err.Error(), "KAFKA_SASL_OAUTH_CLIENT_SECRET_FILE") {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
+// TestTokenEndpointNotTrusted: its certificate is not the brokers', and what is said of theirs is not said of it.
+func TestTokenEndpointNotTrusted(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	e := newTokenEndpoint(&config.Config{Kafka: config.Kafka{OAuthTokenEndpoint: server.URL, OAuthClientID: "c", OAuthClientSecret: "hunter2"}})
+	_, err := e.token(t.Context())
+	if !txn.Unreachable(err) || txn.AdmissionOf(err) != txn.Admitted || !strings.Contains(err.Error(), "SSL_CERT_FILE") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v", err)
 	}
 }

@@ -155,7 +155,9 @@ func runTxn(ctx context.Context, c *Context, verb string, args []string) error {
 
 // txnFailure gives the failure of a whole look its exit status.
 func txnFailure(err error) error {
-	switch {
+	switch a := txn.AdmissionOf(err); {
+	case a != txn.Admitted:
+		return &exitError{a.Status(), fmt.Errorf("%w: %s", err, a.Remedy())}
 	case txn.Denied(err):
 		return &exitError{exitDenied, err}
 	case txn.Unreachable(err), errors.Is(err, context.DeadlineExceeded):

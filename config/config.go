@@ -35,7 +35,7 @@ type Kafka struct {
 	OAuthTokenFile     string `env:"SASL_OAUTH_TOKEN_FILE" example:"/var/run/secrets/kafka/token" doc:"File with the bearer token of 'OAUTHBEARER', read again at every authentication, so that whoever renews the token only replaces the file. Either this or a token endpoint."`
 	OAuthTokenEndpoint string `env:"SASL_OAUTH_TOKEN_ENDPOINT" example:"https://login.example.com/oauth2/token" doc:"URL that hands out tokens for client credentials (RFC 6749, section 4.4). Tokens are kept until shortly before they expire."`
 	OAuthClientID      string `env:"SASL_OAUTH_CLIENT_ID" doc:"Client id shown to the token endpoint."`
-	OAuthClientSecret  Secret `env:"SASL_OAUTH_CLIENT_SECRET" doc:"Client secret shown to the token endpoint."`
+	OAuthClientSecret  Secret `env:"SASL_OAUTH_CLIENT_SECRET" doc:"Client secret shown to the token endpoint. A file with it is read again for every token."`
 	OAuthScope         string `env:"SASL_OAUTH_SCOPE" doc:"Scope asked of the token endpoint; several are separated by spaces."`
 
 	TLSCAFile     string `env:"TLS_CA_FILE" default:"the system's roots" doc:"PEM file with the authorities that may sign the brokers' certificates. All three TLS files are read again for every new connection: replacing them needs no restart."`

@@ -43,6 +43,11 @@ func (c *Config) Password() (Secret, error) {
 	return c.current("KAFKA_SASL_PASSWORD", c.Kafka.SASLPassword)
 }
 
+// ClientSecret does the same for KAFKA_SASL_OAUTH_CLIENT_SECRET.
+func (c *Config) ClientSecret() (Secret, error) {
+	return c.current("KAFKA_SASL_OAUTH_CLIENT_SECRET", c.Kafka.OAuthClientSecret)
+}
+
 // SchemaPassword does the same for SCHEMA_REGISTRY_PASSWORD, or for the one of the second registry.
 func (c *Config) SchemaPassword(target bool) (Secret, error) {
 	if target {

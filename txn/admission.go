@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Admission is why a broker and we do not let each other in: TLS or SASL fails before any request is looked at.
@@ -118,3 +119,20 @@ func (e *notAdmitted) Error() string {
 }
 
 func (e *notAdmitted) Unwrap() []error { return []error{ErrAborted, e.err} }
+
+// ShutOut is the reason why a classified failure is one to get in; Admitted if it is another, also where TLS has failed
+// elsewhere, as with a schema registry.
+func ShutOut(err error) Admission {
+	var failed *notAdmitted
+	if !errors.As(err, &failed) {
+		return Admitted
+	}
+	return AdmissionOf(failed.err)
+}
+
+// HungUp says that whoever listens there ends a connection before its first answer, as a load balancer without brokers does,
+// a broker that stops, and a listener that is spoken to in the wrong protocol.
+func HungUp(err error) bool {
+	var eof *kgo.ErrFirstReadEOF
+	return errors.As(err, &eof)
+}

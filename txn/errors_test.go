@@ -212,6 +212,7 @@ func TestKinds(t *testing.T) {
 		{err: &net.DNSError{Err: "no such host", Name: "kafka"}, unreachable: true},
 		{err: &net.OpError{Op: "read", Err: syscall.ECONNRESET}},
 		{err: io.EOF},
+		{err: &kgo.ErrFirstReadEOF{}}, // there is a broker, and it may be of any version
 		{err: kerr.ProducerFenced, fencing: true},
 		{err: kerr.InvalidProducerEpoch, fencing: true},
 		{err: kerr.InvalidTxnState, fencing: true},

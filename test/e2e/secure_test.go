@@ -317,7 +317,8 @@ func (b *secureBed) newPassword(t *testing.T) {
 }
 
 // newCertificates exchanges, under a running bridge, the authority, the broker's certificate and the bridge's own, in the
-// order of docs/security.md. Both sides trust both authorities meanwhile.
+// order of docs/security.md. Both sides trust both authorities meanwhile. Then the broker shows a certificate that nobody
+// trusts, and a good one again.
 func (b *secureBed) newCertificates(t *testing.T) {
 	dir, next := t.TempDir(), newAuthority(t, "next authority")
 	cert, key := b.ca.signed(t, "bridge")
@@ -325,7 +326,9 @@ func (b *secureBed) newCertificates(t *testing.T) {
 	certFile, keyFile := put(t, dir, "cert.pem", cert), put(t, dir, "key.pem", key)
 	r := b.pipeline(t, "TURNING", "User:CN=bridge", map[string]string{
 		"KAFKA_SECURITY_PROTOCOL": "SSL", "KAFKA_TLS_CA_FILE": ca, "KAFKA_TLS_CERT_FILE": certFile, "KAFKA_TLS_KEY_FILE": keyFile,
+		"BRIDGE_EPOCH_TIMEOUT": "2s", // for those that the cut connections end
 	})
+	r.plan.address = b.relay.Addr().String()
 	p := r.start(t, "a")
 	feed := r.feed(t, 500)
 	awaitCommit(t, p, 0)
@@ -348,6 +351,21 @@ func (b *secureBed) newCertificates(t *testing.T) {
 	mark := p.Log.Len()
 	b.relay.cut()
 	awaitCommit(t, p, mark)
+
+	newest, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherCert, otherKey := newAuthority(t, "nobody").signed(t, "broker")
+	b.alter(t, "ssl.keystore.location", put(t, dir, "untrusted.pem", otherKey, otherCert))
+	eventually(t, "the certificate of nobody", func() bool { return !b.opens(t, next, newest) })
+	mark = p.Log.Len()
+	b.relay.cut()
+	await(t, p, mark, "distrust", func(e Event) bool {
+		return e.Message == "session failed, starting again" && strings.Contains(e.Line, "unknown authority")
+	})
+	b.alter(t, "ssl.keystore.location", put(t, dir, "trusted.pem", brokerKey, brokerCert))
+	awaitCommit(t, p, p.Log.Len())
 	feed.finish(t)
 	r.settle(t)
 	stop(t, p)
