@@ -246,6 +246,7 @@ setup-debian:
 	$(call debian,$(DEBIAN_PACKAGES))
 setup-modules:
 	$(GO) mod download
+	cd transform/testdata/guests/redpanda && $(GO) mod download
 setup-kafka:
 	$(GO) run ./test/kafka/cmd/kafka --fetch $(KAFKA_VERSIONS)
 setup-chart: $(HELM) $(KUBERNETES)

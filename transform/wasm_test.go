@@ -24,7 +24,8 @@ var goGuests = sync.OnceValues(func() (string, error) {
 	}
 	goGuestsDir = dir
 	for name, mode := range map[string]string{"go": "c-shared", "redpanda": "exe"} {
-		build := exec.Command("go", "build", "-buildmode="+mode, "-ldflags=-s -w", "-o", filepath.Join(dir, name+".wasm"), "./testdata/guests/"+name)
+		build := exec.Command("go", "build", "-buildmode="+mode, "-ldflags=-s -w", "-o", filepath.Join(dir, name+".wasm"), ".")
+		build.Dir = filepath.Join("testdata", "guests", name) // that of the SDK is a module of its own
 		build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 		if said, err := build.CombinedOutput(); err != nil {
 			return dir, fmt.Errorf("build the guest %s: %w\n%s", name, err, said)
@@ -228,7 +229,7 @@ func rustGuest(t testing.TB) string {
 	return path
 }
 
-// TestWASMRedpanda: a guest of Redpanda's interface, as their SDK drives it.
+// TestWASMRedpanda: a guest that is built with Redpanda's SDK.
 func TestWASMRedpanda(t *testing.T) {
 	chain := chainOf(t, "wasm(@"+goGuest(t, "redpanda")+", topics: other)")
 	in := Record{Topic: "orders", Partition: 3, Offset: 42, Key: nil, Headers: []Header{{"a", nil}, {"a", []byte{}}}, Timestamp: time.UnixMilli(1234567)}
@@ -255,6 +256,9 @@ func TestWASMRedpanda(t *testing.T) {
 		}
 		if _, err := apply("panic"); err == nil || !strings.Contains(err.Error(), "the guest has ended with status 2: panic: asked to") {
 			t.Fatalf("a panic became %v", err)
+		}
+		if _, err := apply("error"); err == nil || !strings.Contains(err.Error(), "asked to refuse") {
+			t.Fatalf("a record that the guest refuses became %v", err)
 		}
 	}
 	strict := chainOf(t, "wasm(@"+goGuest(t, "redpanda")+")")
