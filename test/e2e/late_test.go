@@ -14,12 +14,14 @@ import (
 
 // Answers to a copy that is too late, each of which is possible at its moment.
 var (
-	taken        = []string{"NONE"}
-	staleEpoch   = []string{"INVALID_PRODUCER_EPOCH"}
-	fenced       = []string{"PRODUCER_FENCED"}
-	goneMember   = []string{"UNKNOWN_MEMBER_ID"}
-	otherMember  = []string{"FENCED_INSTANCE_ID"}
-	markersOnWay = []string{"NONE", "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE", "INVALID_PRODUCER_EPOCH"}
+	taken       = []string{"NONE"}
+	staleEpoch  = []string{"INVALID_PRODUCER_EPOCH"}
+	fenced      = []string{"PRODUCER_FENCED"}
+	goneMember  = []string{"UNKNOWN_MEMBER_ID"}
+	otherMember = []string{"FENCED_INSTANCE_ID"}
+	// INVALID_TXN_STATE: the coordinator of transactions has still found the partition in it (KIP-890's verification), and
+	// the marker came before the record was appended.
+	markersOnWay = []string{"NONE", "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"}
 	endedOrMore  = []string{"NONE", "CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED"}
 	untried      []string // see TestLateCopies
 )
