@@ -45,7 +45,7 @@ var presets = map[string]sizes{
 	"tiny": {
 		rounds: 1, fewRounds: 1, w1: 40_000, w2: 80_000, box: 300 * time.Millisecond, settle: 0, warm: 0,
 		shortBox: 200 * time.Millisecond, peerBox: 200 * time.Millisecond,
-		feedTime: 300 * time.Millisecond, peerFeedTime: 300 * time.Millisecond, feedSettle: 50 * time.Millisecond,
+		feedTime: time.Second, peerFeedTime: time.Second, feedSettle: 50 * time.Millisecond,
 		idleTime: 200 * time.Millisecond, starts: 1, kills: 1, peerKills: 1, leastLife: 50 * time.Millisecond, mostLife: 100 * time.Millisecond, limits: 1, everyPoint: 3,
 		curve: 40_000, curveBytes: 8 << 20, manyPartitions: 40,
 	},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,25 +109,30 @@ func (r *rig) strand(t *testing.T, id string, partition int32) {
 	}
 }
 
-// freeze stops the process while a transaction of it is open, and answers its id.
+// freeze stops the process while one transaction of it is open, and answers its id. The first epoch has its barrier at
+// once; from the second on a transaction is open from its first record until the interval is over.
 func (r *rig) freeze(t *testing.T, p *Process, instance string) (id string) {
 	t.Helper()
 	cl := r.cluster.Client(t)
-	eventually(t, "an open transaction of a frozen bridge", func() bool {
+	feed := func() {
 		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: r.in, Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	feed()
+	awaitCommit(t, p, 0)
+	eventually(t, "one open transaction of a frozen bridge", func() bool {
+		feed()
 		open := func() string {
 			listed, err := r.adm.ListTransactions(t.Context(), nil, []string{"Ongoing"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range listed.TransactionalIDs() {
-				if strings.HasPrefix(name, r.group+"."+instance+".") {
-					return name
-				}
+			own := slices.DeleteFunc(listed.TransactionalIDs(), func(name string) bool { return !strings.HasPrefix(name, r.group+"."+instance+".") })
+			if len(own) != 1 { // an epoch may be ending while the next one has begun
+				return ""
 			}
-			return ""
+			return own[0]
 		}
 		if open() == "" {
 			return false
