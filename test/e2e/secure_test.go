@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -341,13 +342,13 @@ func (b *secureBed) newCertificates(t *testing.T) {
 	b.alter(t, "ssl.truststore.location", put(t, dir, "both.pem", b.ca.text, next.text))
 	brokerCert, brokerKey := next.signed(t, "broker")
 	b.alter(t, "ssl.keystore.location", put(t, dir, "broker.pem", brokerKey, brokerCert))
-	eventually(t, "the broker's new certificate", func() bool { return b.opens(t, next, old) })
+	eventually(t, "the broker's new certificate", func() bool { return b.open(t, next, old) == nil })
 	cert, key = next.signed(t, "bridge")
 	put(t, dir, "key.pem", key)
 	put(t, dir, "cert.pem", cert)
 	put(t, dir, "ca.pem", next.text)
 	b.alter(t, "ssl.truststore.location", put(t, dir, "next.pem", next.text))
-	eventually(t, "the end of the old authority", func() bool { return !b.opens(t, next, old) })
+	eventually(t, "the end of the old authority", func() bool { return b.open(t, next, old) != nil })
 	mark := p.Log.Len()
 	b.relay.cut()
 	awaitCommit(t, p, mark)
@@ -358,7 +359,10 @@ func (b *secureBed) newCertificates(t *testing.T) {
 	}
 	otherCert, otherKey := newAuthority(t, "nobody").signed(t, "broker")
 	b.alter(t, "ssl.keystore.location", put(t, dir, "untrusted.pem", otherKey, otherCert))
-	eventually(t, "the certificate of nobody", func() bool { return !b.opens(t, next, newest) })
+	eventually(t, "the certificate of nobody", func() bool { // cut before, the bridge would come back in by the old one
+		var nobody x509.UnknownAuthorityError
+		return errors.As(b.open(t, next, newest), &nobody)
+	})
 	mark = p.Log.Len()
 	b.relay.cut()
 	await(t, p, mark, "distrust", func(e Event) bool {
@@ -385,17 +389,17 @@ func (b *secureBed) alter(t *testing.T, name, value string) {
 	}
 }
 
-// opens says whether the listener TURNING shows a certificate of the authority's, and takes ours.
-func (b *secureBed) opens(t *testing.T, ca *authority, own tls.Certificate) bool {
+// open answers nil if the listener TURNING shows a certificate of the authority's, and takes ours.
+func (b *secureBed) open(t *testing.T, ca *authority, own tls.Certificate) error {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(b.At("TURNING")), kgo.RequestRetries(0),
 		kgo.DialTLSConfig(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}))
 	if err != nil {
-		return false
+		return err
 	}
 	defer cl.Close()
-	return cl.Ping(t.Context()) == nil
+	return cl.Ping(t.Context())
 }
 
 // refusals: whoever does not get in ends with one line that says why and what to do, and with the right status.
