@@ -231,8 +231,15 @@ func TestFetchesFromAfarAreLarger(t *testing.T) {
 		away   time.Duration
 		want   int32 // MiB
 	}{
-		{512 << 20, 0, 4}, {512 << 20, ms, 4}, {512 << 20, 5 * ms, 4}, {512 << 20, 8 * ms, 6}, {512 << 20, 20 * ms, 8},
-		{128 << 20, 20 * ms, 4}, {1 << 30, 20 * ms, 15}, {4 << 30, 20 * ms, 16}, {4 << 30, time.Minute, 16},
+		{512 << 20, 0, 4},
+		{512 << 20, ms, 4},
+		{512 << 20, 5 * ms, 4},
+		{512 << 20, 8 * ms, 6},
+		{512 << 20, 20 * ms, 8},
+		{128 << 20, 20 * ms, 4},
+		{1 << 30, 20 * ms, 15},
+		{4 << 30, 20 * ms, 16},
+		{4 << 30, time.Minute, 16},
 	} {
 		if got := fetchBytes(tc.memory, tc.away) - fetchSlack; got != tc.want<<20 {
 			t.Errorf("%d MiB, %s away: %d bytes, want %d MiB", tc.memory>>20, tc.away, got, tc.want)

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -72,9 +73,7 @@ func (s *session) shareFetches() {
 // OnBrokerE2E implements kgo.HookBrokerE2E: it learns how far away the brokers are from requests that they answer at once.
 // The shortest time is the one without anything else in it.
 func (s *session) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, took kgo.BrokerE2E) {
-	switch kmsg.Key(key) {
-	case kmsg.Metadata, kmsg.FindCoordinator, kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat:
-	default:
+	if !slices.Contains([]kmsg.Key{kmsg.Metadata, kmsg.FindCoordinator, kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat}, kmsg.Key(key)) {
 		return
 	}
 	d := took.DurationE2E()

@@ -80,8 +80,12 @@ func (r *Rig) Load(ctx context.Context, stem string, size int, counts []int64, c
 	if err := load(ctx, r.cluster.Bootstrap(), in, compression); err != nil {
 		return in, fmt.Errorf("load %s: %w", in.Topic, err)
 	}
-	if ends, err := r.ends(ctx, in.Topic, in.Partitions()); err != nil || !slices.Equal(ends, in.Counts) {
-		return in, fmt.Errorf("load %s: it ends at %d (%v), want %d", in.Topic, ends, err, in.Counts)
+	ends, err := r.ends(ctx, in.Topic, in.Partitions())
+	if err != nil {
+		return in, fmt.Errorf("load %s: %w", in.Topic, err)
+	}
+	if !slices.Equal(ends, in.Counts) {
+		return in, fmt.Errorf("load %s: it ends at %d, want %d", in.Topic, ends, in.Counts)
 	}
 	return in, nil
 }
