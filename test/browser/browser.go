@@ -42,6 +42,7 @@ func New(t testing.TB) *Page {
 		if os.Getenv("CI") != "" {
 			t.Fatal("no chromium (Debian: apt-get install chromium)")
 		}
+		// A developer without a browser still has the other tests; in CI it has failed above.
 		t.Skip("no chromium (Debian: apt-get install chromium)")
 	}
 	toBrowser, commands, err := os.Pipe()
