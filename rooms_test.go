@@ -19,8 +19,9 @@ const module = "github.com/eosbridge/eosbridge"
 
 // Outside modules that several rooms may use.
 const (
-	franz      = "github.com/twmb/franz-go/pkg/"
-	prometheus = "github.com/prometheus/client_golang/"
+	franz       = "github.com/twmb/franz-go/pkg/"
+	prometheus  = "github.com/prometheus/client_golang/"
+	metricModel = "github.com/prometheus/client_model/go"
 )
 
 // room says what the code of one folder (tests not included) may import
@@ -41,7 +42,7 @@ var rooms = map[string]room{
 	},
 	"cli": {
 		why:   "parses and wires: it alone turns configuration into the rooms' options, and it hosts the demo's broker",
-		rooms: []string{"config", "audit", "bridge", "check", "transform", "txn", "offsets", "topics", "internal/otlp"},
+		rooms: []string{"config", "audit", "bridge", "check", "transform", "txn", "offsets", "topics", "internal/link", "internal/otlp", "internal/exposition"},
 		outside: []string{
 			franz, "github.com/twmb/franz-go/plugin/kprom", prometheus, "golang.org/x/",
 			"github.com/KimMachineGun/automemlimit/memlimit", "go.yaml.in/yaml/v3",
@@ -66,8 +67,8 @@ var rooms = map[string]room{
 	},
 	"bridge": {
 		why:     "the runtime: who does what, and in which order",
-		rooms:   []string{"transform", "txn", "offsets", "topics", "internal/batch", "internal/crashpoint"},
-		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, "golang.org/x/sync/errgroup"},
+		rooms:   []string{"transform", "txn", "offsets", "topics", "internal/batch", "internal/link", "internal/crashpoint"},
+		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", prometheus, metricModel, "golang.org/x/sync/errgroup"},
 	},
 	"transform": {
 		why: "a leaf, pure: what becomes of a record; each engine brings its library",
@@ -80,12 +81,16 @@ var rooms = map[string]room{
 	},
 	"txn": {
 		why:     "the two-phase commit: when it becomes true",
-		rooms:   []string{"offsets", "internal/batch", "internal/crashpoint"},
+		rooms:   []string{"offsets", "internal/batch", "internal/link", "internal/crashpoint"},
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr", franz + "kversion", "golang.org/x/sync/errgroup"},
 	},
 	"offsets": {
 		why:     "a leaf: where we are",
 		outside: []string{franz + "kgo", franz + "kadm", franz + "kmsg", franz + "kerr"},
+	},
+	"internal/link": {
+		why:     "a leaf: connections to brokers, and the way of batches beside the client's buffers",
+		outside: []string{franz + "kgo", franz + "kmsg", franz + "kbin"},
 	},
 	"internal/batch": {
 		why:     "a leaf: the record batch, as it lies in a log",
@@ -93,6 +98,10 @@ var rooms = map[string]room{
 	},
 	"internal/otlp": {
 		why: "a leaf: spans on their way to an OpenTelemetry collector; what they are about is for cli to say",
+	},
+	"internal/exposition": {
+		why:     "a leaf: what a scrape of the metrics is answered with; which metrics there are is for others to say",
+		outside: []string{prometheus, metricModel},
 	},
 	"internal/crashpoint": {
 		why: "a leaf, empty but in a build for tests: where a crash is tried",

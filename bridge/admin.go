@@ -14,17 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/eosbridge/eosbridge/txn"
 )
 
 // adminSources is what the HTTP face shows. Nothing in it is changed.
 type adminSources struct {
-	board    *board
-	history  *history
-	gatherer prometheus.Gatherer
+	board   *board
+	history *history
+	metrics http.Handler // nil = none
 	// maxSilence is how long the loop may stand still before /livez fails.
 	maxSilence time.Duration
 	// epochTimeout is how long commits or polls may fail before /readyz does.
@@ -172,14 +169,9 @@ func adminRoutes(from adminSources) http.Handler {
 	mux.HandleFunc("/api/epochs/{n}", func(w http.ResponseWriter, r *http.Request) {
 		writeEpoch(w, r.PathValue("n"), from.history)
 	})
-	mux.Handle("/metrics", promhttp.HandlerFor(from.gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(from.log.Handler(), slog.LevelWarn),
-		// One broken collector must not hide the others.
-		ErrorHandling: promhttp.ContinueOnError,
-		// Scrapes that pile up would take the memory of the records.
-		MaxRequestsInFlight: 4,
-		Timeout:             10 * time.Second,
-	}))
+	if from.metrics != nil {
+		mux.Handle("/metrics", from.metrics)
+	}
 	return readOnly(mux)
 }
 

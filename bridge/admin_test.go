@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eosbridge/eosbridge/internal/exposition"
 	"github.com/eosbridge/eosbridge/txn"
 )
 
@@ -30,7 +31,7 @@ func testLog(t testing.TB) *slog.Logger {
 func sampleSources(t testing.TB) (adminSources, *handClock) {
 	t.Helper()
 	clock := newHandClock()
-	b, h, reg := sampleBoard(clock), newHistory(10), prometheus.NewRegistry()
+	b, h, reg := sampleBoard(clock), newHistory(10), exposition.New(testLog(t))
 	m := mustMetrics(t, reg, b)
 	for _, s := range sampleEpochs() {
 		h.add(s)
@@ -38,7 +39,7 @@ func sampleSources(t testing.TB) (adminSources, *handClock) {
 	}
 	b.progress()
 	return adminSources{
-		board: b, history: h, gatherer: reg,
+		board: b, history: h, metrics: reg,
 		maxSilence: 30 * time.Second, epochTimeout: 15 * time.Second, log: testLog(t),
 	}, clock
 }
@@ -248,12 +249,20 @@ func TestAdminJSONReadBack(t *testing.T) {
 
 func TestAdminMetricsSurviveABrokenCollector(t *testing.T) {
 	sources, _ := sampleSources(t)
-	reg := prometheus.NewRegistry()
+	reg := exposition.New(testLog(t))
 	mustMetrics(t, reg, sources.board)
 	reg.MustRegister(brokenCollector{prometheus.NewDesc("broken", "Broken.", nil, nil)})
-	sources.gatherer = reg
+	sources.metrics = reg
 	answer := ask(t, adminRoutes(sources), http.MethodGet, "/metrics")
 	if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "eosbridge_state") {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+}
+
+func TestAdminWithoutMetrics(t *testing.T) {
+	sources, _ := sampleSources(t)
+	sources.metrics = nil
+	if answer := ask(t, adminRoutes(sources), http.MethodGet, "/metrics"); answer.Code != http.StatusNotFound {
 		t.Fatalf("%d %s", answer.Code, answer.Body)
 	}
 }

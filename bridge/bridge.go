@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/link"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/transform"
 	"github.com/eosbridge/eosbridge/txn"
@@ -88,14 +90,15 @@ type Options struct {
 
 	UntilEnd bool // stop once the positions at the start are committed
 
-	Client    []kgo.Opt // for every client: brokers, security, client id, logger
-	Fetching  []kgo.Opt // for the consumer: rack, metrics
-	Producing []kgo.Opt // for the producers: compression, metrics
+	Client    []kgo.Opt    // for every client: brokers, security, client id, logger
+	Link      *link.Dialer // if not nil, Client has its Dial, and it carries what is passed through
+	Fetching  []kgo.Opt    // for the consumer: rack, metrics
+	Producing []kgo.Opt    // for the producers: compression, metrics
 
 	HTTPAddr, PprofAddr string
 	Settings            []Setting // shown on the status page, secrets masked
 	Registerer          prometheus.Registerer
-	Gatherer            prometheus.Gatherer
+	Metrics             http.Handler // answers /metrics with what Registerer has; nil = nothing does
 	// Ended, if not nil, is told of each epoch that has ended, before the next commit begins: it must not wait for anything.
 	Ended func(EpochSummary)
 	Log   *slog.Logger
@@ -151,13 +154,16 @@ func New(o Options) (*Bridge, error) {
 	b.opts.OnError = cmp.Or(o.OnError, Fail)
 	b.refusals.limit = o.ErrorLimit
 	b.opts.Client = append(slices.Clip(o.Client), kgo.MetadataMinAge(250*time.Millisecond)) // a moved leader is looked up soon
-	b.budget.Store(newBudget(batchBudget(o.Memory)))
+	b.budget.Store(newBudget(budgetBytes(o.Memory, 0, false)))
 	b.pace.unknown.Store(!o.Chain.Identity())
 	b.board = newBoard(Status{
 		Version: o.Version, Group: o.Group, Instance: o.Instance, Delivery: string(o.Delivery), Lanes: o.Lanes,
-		OpenTxn: OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},
-		Memory:  Memory{Budget: batchBudget(o.Memory)}, Interpreted: o.Chain.Interpreted(),
-	}, nil, func() int64 { return b.budget.Load().used.Load() })
+		OpenTxn:     OpenTxn{TimeoutSeconds: o.TxnTimeout.Seconds()},
+		Interpreted: o.Chain.Interpreted(),
+	}, nil, func() Memory {
+		budget := b.budget.Load()
+		return Memory{Budget: budget.limit.Load(), Used: budget.used.Load()}
+	})
 	var err error
 	if b.metrics, err = newMetrics(o.Registerer, b.board); err != nil {
 		return nil, err
@@ -197,7 +203,7 @@ func (b *Bridge) Run(ctx, abort context.Context) error {
 		b.log.Warn("a webassembly guest is interpreted, not compiled: memory of this process may not become executable (systemd: deploy/wasm.conf)")
 	}
 	face := newAdmin(b.opts.HTTPAddr, adminSources{
-		board: b.board, history: b.history, gatherer: b.opts.Gatherer,
+		board: b.board, history: b.history, metrics: b.opts.Metrics,
 		maxSilence: b.maxSilence(), epochTimeout: b.opts.EpochTimeout, settings: b.opts.Settings, log: b.log,
 	})
 	pprof := newPprof(b.opts.PprofAddr, b.log)
@@ -285,4 +291,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// name is our place in the group.
+func (b *Bridge) name() txn.Name {
+	return txn.Name{Group: b.opts.Group, Instance: b.opts.Instance}
 }

@@ -226,7 +226,7 @@ func TestMetricsOfARun(t *testing.T) {
 		w.feed("in", 100, 0, 1)
 		registry := prometheus.NewRegistry()
 		b := w.start(w.options(func(o *Options) {
-			o.Registerer, o.Gatherer, o.Chain = registry, registry, chain(t, "filter_header(none=) | set_header(a=b)")
+			o.Registerer, o.Chain = registry, chain(t, "filter_header(none=) | set_header(a=b)")
 		}))
 		w.caughtUp("in")
 		w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}})

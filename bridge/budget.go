@@ -6,24 +6,37 @@ import "sync/atomic"
 // acknowledged: a record that is still held keeps its whole batch in memory. The source asks before each poll,
 // so the budget is overshot by one poll at the most.
 type budget struct {
-	limit int64
+	limit atomic.Int64
 	used  atomic.Int64
 	freed chan struct{} // one token: "look again"; more would say nothing new
 }
 
 func newBudget(limit int64) *budget {
-	return &budget{limit: limit, freed: make(chan struct{}, 1)}
+	b := &budget{freed: make(chan struct{}, 1)}
+	b.limit.Store(limit)
+	return b
 }
 
 func (b *budget) take(n int64)    { b.used.Add(n) }
-func (b *budget) exhausted() bool { return b.used.Load() >= b.limit }
+func (b *budget) exhausted() bool { return b.used.Load() >= b.limit.Load() }
 
 func (b *budget) give(n int64) {
 	before := b.used.Add(-n) + n
-	if before >= b.limit && before-n < b.limit {
-		select {
-		case b.freed <- struct{}{}:
-		default:
-		}
+	if limit := b.limit.Load(); before >= limit && before-n < limit {
+		b.free()
+	}
+}
+
+// resize changes the limit. Nothing is taken back.
+func (b *budget) resize(limit int64) {
+	if b.limit.Swap(limit) < limit {
+		b.free()
+	}
+}
+
+func (b *budget) free() {
+	select {
+	case b.freed <- struct{}{}:
+	default:
 	}
 }

@@ -115,6 +115,31 @@ func small(o *Options) {
 	o.EpochTimeout, o.TxnTimeout, o.SessionTimeout, o.RebalanceTimeout = 20*time.Second, 50*time.Second, 60*time.Second, 70*time.Second
 }
 
+// TestBudgetGrows: who waits for memory is woken when there is more of it.
+func TestBudgetGrows(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	b.take(150)
+	b.resize(120)
+	<-b.freed // looks again, and finds
+	if !b.exhausted() {
+		t.Error("150 of 120 is not exhausted")
+	}
+	b.resize(200)
+	<-b.freed
+	if b.exhausted() {
+		t.Error("150 of 200 is exhausted")
+	}
+	b.resize(100)
+	select {
+	case <-b.freed:
+		t.Error("less memory woke somebody")
+	default:
+	}
+	b.give(60)
+	<-b.freed
+}
+
 // TestStuckOutput: while nothing can be written, reading stops within the budget, and goes on by itself later.
 func TestStuckOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -130,10 +155,10 @@ func TestStuckOutput(t *testing.T) {
 			most = max(most, b.budget.Load().used.Load())
 			return before > 0 && b.budget.Load().used.Load() == before
 		})
-		if limit := batchBudget(b.opts.Memory); most > limit+(3<<20) {
+		if limit := budgetBytes(b.opts.Memory, 0, false); most > limit+(3<<20) {
 			t.Errorf("%d bytes are held, the budget is %d and a fetch has 1 MiB or one batch", most, limit)
 		}
-		if got := b.board.snapshot().Memory; got.Used == 0 || got.Budget != batchBudget(b.opts.Memory) {
+		if got := b.board.snapshot().Memory; got.Used == 0 || got.Budget != budgetBytes(b.opts.Memory, 0, false) {
 			t.Errorf("the status shows %+v", got)
 		}
 		w.pass(10 * time.Second)
@@ -202,7 +227,11 @@ func TestMemoryShares(t *testing.T) {
 		if n := fetch - fetchSlack; n > 16<<20 || n < 1<<20 {
 			t.Errorf("%d MiB: a fetch of %d bytes", memory>>20, fetch)
 		}
-		if sum := batchBudget(memory) + fetch*fetches + 2*max(memory/produceShare, 8<<20); sum > memory {
+		near, far, raw := budgetBytes(memory, 0, false), budgetBytes(memory, time.Second, false), budgetBytes(memory, 0, true)
+		if near > far || raw > far || near < 1<<20 || raw < 1<<20 {
+			t.Errorf("%d MiB: budgets of %d, far away %d, raw %d bytes", memory>>20, near, far, raw)
+		}
+		if sum := far + fetch*fetches + 2*max(memory/produceShare, 8<<20); sum > memory {
 			t.Errorf("%d MiB: %d MiB are promised", memory>>20, sum>>20)
 		}
 	}

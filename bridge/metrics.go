@@ -3,10 +3,15 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/eosbridge/eosbridge/offsets"
 )
 
 const metricsNamespace = "eosbridge"
@@ -202,6 +207,9 @@ type pictureCollector struct {
 	board *board
 
 	state, assigned, interval, committed, waiting, txnAge, lag, stable, unstable, memoryUsed, memoryBudget, interpreted, build *prometheus.Desc
+
+	mu     sync.Mutex
+	labels map[offsets.TopicPartition][]*dto.LabelPair // of partitions that were seen; they are most of what a series costs
 }
 
 func newPictureCollector(b *board) *pictureCollector {
@@ -269,12 +277,7 @@ func (c *pictureCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.committed, committed)
 	gauge(c.waiting, c.board.waited().Seconds())
 	gauge(c.txnAge, s.OpenTxn.Share)
-	for _, l := range s.Lag.Partitions {
-		partition := strconv.Itoa(int(l.Partition))
-		gauge(c.lag, float64(l.Lag), l.Topic, partition)
-		gauge(c.stable, float64(l.LastStable), l.Topic, partition)
-		gauge(c.unstable, float64(l.End-l.LastStable), l.Topic, partition)
-	}
+	c.partitions(s.Lag.Partitions, out)
 	gauge(c.memoryUsed, float64(s.Memory.Used))
 	gauge(c.memoryBudget, float64(s.Memory.Budget))
 	interpreted := 0.0
@@ -283,4 +286,51 @@ func (c *pictureCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.interpreted, interpreted)
 	gauge(c.build, 1, s.Version)
+}
+
+// partitions gives the gauges of each partition: with a thousand of them they are nearly all that a scrape costs.
+func (c *pictureCollector) partitions(lags []PartitionLag, out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.labels) > 2*len(lags) { // partitions that have gone
+		c.labels = nil
+	}
+	if c.labels == nil {
+		c.labels = make(map[offsets.TopicPartition][]*dto.LabelPair, len(lags))
+	}
+	gauges := make([]partitionGauge, 3*len(lags))
+	for i, l := range lags {
+		name := offsets.TopicPartition{Topic: l.Topic, Partition: l.Partition}
+		labels, known := c.labels[name]
+		if !known {
+			labels = slices.Clip(prometheus.MakeLabelPairs(c.lag, []string{l.Topic, strconv.Itoa(int(l.Partition))}))
+			c.labels[name] = labels
+		}
+		r := gauges[3*i : 3*i+3]
+		r[0].desc, r[0].value = c.lag, float64(l.Lag)
+		r[1].desc, r[1].value = c.stable, float64(l.LastStable)
+		r[2].desc, r[2].value = c.unstable, float64(l.End-l.LastStable)
+		for j := range r {
+			r[j].labels = labels
+			out <- &r[j]
+		}
+	}
+}
+
+// partitionGauge is a gauge of one moment. It shares its labels with others.
+type partitionGauge struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	value  float64
+	gauge  dto.Gauge
+}
+
+// Desc implements prometheus.Metric.
+func (r *partitionGauge) Desc() *prometheus.Desc { return r.desc }
+
+// Write implements prometheus.Metric.
+func (r *partitionGauge) Write(out *dto.Metric) error {
+	r.gauge.Value = &r.value
+	out.Label, out.Gauge = r.labels, &r.gauge
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eosbridge/eosbridge/internal/batch"
+	"github.com/eosbridge/eosbridge/internal/link"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -290,13 +291,14 @@ type parcel struct {
 	output      string
 	partition   int32
 	batches     []batch.Batch
-	first, last int64 // offsets in the input
+	memory      *link.Buffer // in which they lie
+	first, last int64        // offsets in the input
 }
 
 // carry is take for a delivery.
 func (l *lane) carry(ctx context.Context, w work) error {
 	d := w.raw
-	out := &parcel{life: d.life, output: l.convert.target(w.tp.Topic), partition: w.tp.Partition, first: d.from, last: d.after.Offset - 1}
+	out := &parcel{life: d.life, output: l.convert.target(w.tp.Topic), partition: w.tp.Partition, memory: d.memory, first: d.from, last: d.after.Offset - 1}
 	var added int64
 	var err error
 	if out.batches, added, err = l.carrier.repack(d, out.output); err != nil {
@@ -308,6 +310,7 @@ func (l *lane) carry(ctx context.Context, w work) error {
 	if len(out.batches) == 0 {
 		l.budget.give(w.size)
 		l.carrier.finished(d.life, time.Time{}, 0)
+		d.memory.Release()
 		return nil
 	}
 	l.budget.take(added)
@@ -332,6 +335,7 @@ func (l *lane) ship(ctx context.Context, o outputs) {
 		}
 		o.piece.budget.give(o.piece.size)
 		l.carrier.finished(o.raw.life, shipped, batches)
+		o.raw.memory.Release()
 	})
 }
 

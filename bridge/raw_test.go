@@ -446,13 +446,13 @@ func TestLateAnswer(t *testing.T) {
 // fetcher is one of a client that consumes topic "in" without a group's help.
 func (w *world) fetcher(wake func()) *fetcher {
 	w.t.Helper()
-	cl := w.client(kgo.ConsumerGroup("fetching"), kgo.ConsumeTopics("in"), kgo.FetchMaxWait(500*time.Millisecond), kgo.DisableAutoCommit(),
+	cl := w.client(kgo.Dialer(w.link.Dial), kgo.ConsumerGroup("fetching"), kgo.ConsumeTopics("in"), kgo.FetchMaxWait(500*time.Millisecond), kgo.DisableAutoCommit(),
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, _ map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}))
 	id := w.TopicInfo("in").TopicID
-	f := newFetcher(cl, func(string) [16]byte { return id }, wake, testLog(w.t))
+	f := newFetcher(cl, w.link, func(string) [16]byte { return id }, wake, testLog(w.t))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

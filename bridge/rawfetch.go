@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eosbridge/eosbridge/internal/batch"
+	"github.com/eosbridge/eosbridge/internal/link"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/txn"
 )
@@ -30,6 +31,8 @@ import (
 // life of the partition, or none, and is thrown away.
 type fetcher struct {
 	cl       *kgo.Client
+	link     *link.Dialer
+	pool     *link.Pool // of the memory of answers
 	topicID  func(topic string) [16]byte
 	wake     func() // something can be taken
 	log      *slog.Logger
@@ -88,6 +91,7 @@ type delivery struct {
 	from    int64            // the offset that was asked for; the first batch may begin before it
 	batches []batch.Batch    // with records, and not of aborted transactions
 	records []*kgo.Record    // of a message format before 2, in place of batches
+	memory  *link.Buffer     // in which they lie; released when they are acknowledged, and only then
 	after   offsets.Position // after all this, and after markers and gaps
 	count   int64            // records
 	bytes   int64
@@ -99,9 +103,9 @@ type fetchFailure struct {
 	err error
 }
 
-func newFetcher(cl *kgo.Client, topicID func(string) [16]byte, wake func(), log *slog.Logger) *fetcher {
+func newFetcher(cl *kgo.Client, dialer *link.Dialer, topicID func(string) [16]byte, wake func(), log *slog.Logger) *fetcher {
 	f := &fetcher{
-		cl: cl, topicID: topicID, wake: wake, log: log,
+		cl: cl, link: dialer, pool: &link.Pool{}, topicID: topicID, wake: wake, log: log,
 		changed: make(chan struct{}, 1),
 		lives:   map[offsets.TopicPartition]*life{}, brokers: map[int32]*fetchBroker{},
 	}
@@ -337,7 +341,7 @@ func (f *fetcher) leaderOf(l *life) broker {
 
 // ask sends a request and keeps what is in its answer for the source.
 func (f *fetcher) ask(ctx context.Context, r *fetchRequest) {
-	answer, err := r.RequestWith(ctx, f.cl.Broker(int(r.node)))
+	answer, memory, err := f.link.Fetch(ctx, f.cl, r.node, r.FetchRequest, f.pool)
 	if ctx.Err() != nil {
 		return
 	}
@@ -357,10 +361,11 @@ func (f *fetcher) ask(ctx context.Context, r *fetchRequest) {
 		r.broker.fails = 0
 		for l, p := range r.partitions(answer) {
 			if f.lives[l.tp] == l { // else it was dropped meanwhile
-				f.answered(now, r, l, p)
+				f.answered(now, r, l, p, memory)
 			}
 		}
 	}
+	memory.Release() // deliveries have retained it
 	if len(f.ready) > 0 || len(f.failures) > 0 {
 		f.wake()
 	}
@@ -385,7 +390,7 @@ func (f *fetcher) unanswered(now time.Time, r *fetchRequest, err error) {
 }
 
 // answered takes in what a broker says of one partition.
-func (f *fetcher) answered(now time.Time, r *fetchRequest, l *life, p *kmsg.FetchResponseTopicPartition) {
+func (f *fetcher) answered(now time.Time, r *fetchRequest, l *life, p *kmsg.FetchResponseTopicPartition, memory *link.Buffer) {
 	err := kerr.ErrorForCode(p.ErrorCode)
 	if p.CurrentLeader.LeaderEpoch > l.leader.epoch {
 		l.leader = broker{p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch} // KIP-951
@@ -413,7 +418,8 @@ func (f *fetcher) answered(now time.Time, r *fetchRequest, l *life, p *kmsg.Fetc
 		l.fails = 0
 		if d != nil {
 			d.unread = max(p.LastStableOffset-d.after.Offset, 0)
-			d.life, d.tp, d.broker, d.from = l, l.tp, r.broker, l.next.Offset
+			d.life, d.tp, d.broker, d.from, d.memory = l, l.tp, r.broker, l.next.Offset, memory
+			memory.Retain()
 			l.next, l.busy = d.after, true
 			r.broker.held++
 			f.ready = append(f.ready, d)

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eosbridge/eosbridge/internal/link"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/test/proof"
 	"github.com/eosbridge/eosbridge/transform"
@@ -33,6 +34,7 @@ type world struct {
 	t       *testing.T
 	wire    *wire     // between the bridges and the brokers
 	bridges []kgo.Opt // of the clients of bridges
+	link    *link.Dialer
 	own     []kgo.Opt // of the test's clients
 	cl      *kgo.Client
 	adm     *kadm.Client
@@ -79,7 +81,8 @@ func newWorld(t *testing.T, grace time.Duration, dial func(context.Context, stri
 	w := &world{Cluster: c, t: t, wire: &wire{dial: dial, open: map[*wired]bool{}}, book: &logbook{}}
 	unharmed := &wire{dial: dial, open: map[*wired]bool{}} // no test cuts it
 	w.own = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(unharmed.DialContext), kgo.MetadataMinAge(20 * time.Millisecond)}
-	w.bridges = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.wire.DialContext)}
+	w.link = newLink(w.wire)
+	w.bridges = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.link.Dial)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("log of the bridges:\n%s", w.book)
@@ -117,7 +120,7 @@ func (w *world) options(changes ...func(*Options)) Options {
 		TxnTimeout: 8 * time.Second, SessionTimeout: 10 * time.Second, RebalanceTimeout: 12 * time.Second,
 		LeaveOnStop: true, StopTimeout: 5 * time.Second,
 		Lanes: 2, Memory: 256 << 20, RestartMaxDelay: time.Second, RestartLimit: 10,
-		Client: w.bridges, Log: slog.New(w.book),
+		Client: w.bridges, Link: w.link, Log: slog.New(w.book),
 		PassThrough: *passThrough,
 	}
 	for _, change := range changes {

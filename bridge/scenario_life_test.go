@@ -254,7 +254,7 @@ func TestTransformSlowerThanTheInput(t *testing.T) {
 		})
 		b := w.start(w.options(small, func(o *Options) { o.Chain, o.Lanes = scripted(t, s), 2 }))
 		w.assigned(b, 4)
-		limit := batchBudget(b.opts.Memory) + 3<<20
+		limit := budgetBytes(b.opts.Memory, 0, false) + 3<<20
 		for began := time.Now(); w.behind("g", "in") > 0; w.pass(5 * time.Second) {
 			if used := b.budget.Load().used.Load(); used > limit {
 				t.Fatalf("%d bytes are held, the budget is %d and a fetch has 1 MiB or one batch", used, limit)

@@ -63,7 +63,7 @@ func TestCompactedInput(t *testing.T) {
 		}
 		w.Compact()
 		lags := w.scraped(func(scrape func() map[string]float64, registry *prometheus.Registry) {
-			b := w.start(w.options(func(o *Options) { o.Registerer, o.Gatherer = registry, registry }))
+			b := w.start(w.options(func(o *Options) { o.Registerer = registry }))
 			w.caughtUp("in")
 			w.pass(15 * time.Second) // the lag is looked at every ten seconds
 			for name, lag := range scrape() {
@@ -247,7 +247,7 @@ func TestLagMetrics(t *testing.T) {
 		w.topics(4, "in-1", "in-2", "out")
 		pattern := func(o *Options) { o.Inputs, o.Pattern = nil, regexp.MustCompile(`^(?:in.*)$`) }
 		seen := w.scraped(func(scrape func() map[string]float64, registry *prometheus.Registry) {
-			a := w.start(w.options(pattern, func(o *Options) { o.Registerer, o.Gatherer = registry, registry }))
+			a := w.start(w.options(pattern, func(o *Options) { o.Registerer = registry }))
 			w.assigned(a, 8)
 			stop := w.feeding("in-1", 100*time.Millisecond, 0, 1, 2, 3)
 			w.feed("in-2", 100, 0, 1, 2, 3)

@@ -66,11 +66,6 @@ type session struct {
 	rules    atomic.Pointer[map[string]topicRules] // of output topics
 }
 
-// name is our place in the group.
-func (b *Bridge) name() txn.Name {
-	return txn.Name{Group: b.opts.Group, Instance: b.opts.Instance}
-}
-
 // session recovers and bridges until a failure, or until ctx ends and the last epoch is settled.
 func (b *Bridge) session(ctx, abort context.Context) error {
 	b.enter(StateRecovering)
@@ -94,7 +89,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 		}
 		// The member id is kept: should this start fail, the next one has to ask again.
 	}
-	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, budget: newBudget(batchBudget(b.opts.Memory)), made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
+	s := &session{Bridge: b, log: b.log, begun: b.epoch, interval: b.opts.EpochInterval, budget: newBudget(budgetBytes(b.opts.Memory, 0, false)), made: make(chan struct{}), wake: &wake{c: make(chan struct{}, 1)}}
 	s.isolation.begin(b.refusals.hint())
 	s.ctx, s.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.late, s.tooLate = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -135,7 +130,7 @@ func (b *Bridge) recover(ctx context.Context) (*session, error) {
 		return nil, &txn.FatalError{Status: txn.StatusConfig, Err: err}
 	}
 	if s.raw {
-		s.fetcher = newFetcher(s.cl, s.assigned.topicID, s.wake.poll, s.log)
+		s.fetcher = newFetcher(s.cl, s.opts.Link, s.assigned.topicID, s.wake.poll, s.log)
 		for _, l := range s.lanes {
 			l.carrier.decoder, l.carrier.perBatch, l.carrier.finished = s.fetcher.old, s.fetcher.perBatch.Load, s.fetcher.finished
 		}
@@ -155,7 +150,7 @@ func (s *session) openSink(ctx context.Context) error {
 			return kgo.NewClient(append(s.producerOptions(), extra...)...)
 		},
 		Admin: s.admin, Version: s.version, Batches: s.raw, ByKey: s.opts.ByKey, Timeout: s.opts.TxnTimeout,
-		Present: s.credential, TopicID: s.assigned.topicID, Log: s.log,
+		Link: s.opts.Link, Present: s.credential, TopicID: s.assigned.topicID, Log: s.log,
 	}
 	var err error
 	if s.opts.Delivery != ExactlyOnce {

@@ -207,7 +207,7 @@ func (s *Status) assignedPartitions() int {
 // wait: they load the last picture. Writers copy it, change the copy and publish it, one at a time.
 type board struct {
 	now        func() time.Time
-	memoryUsed func() int64
+	memory     func() Memory
 	base       time.Time    // progressed counts from here; its monotonic reading makes a set clock harmless
 	progressed atomic.Int64 // nanoseconds since base of the last progress
 
@@ -221,13 +221,13 @@ type board struct {
 	current atomic.Pointer[Status]
 }
 
-// newBoard returns a board that shows first. A nil now is time.Now; memoryUsed gives the bytes taken of the
+// newBoard returns a board that shows first. A nil now is time.Now; memory gives the bytes taken of the
 // memory budget, is called by readers at any time, and may be nil.
-func newBoard(first Status, now func() time.Time, memoryUsed func() int64) *board {
+func newBoard(first Status, now func() time.Time, memory func() Memory) *board {
 	if now == nil {
 		now = time.Now
 	}
-	b := &board{now: now, memoryUsed: memoryUsed, base: now()}
+	b := &board{now: now, memory: memory, base: now()}
 	first.own()
 	if first.State == "" {
 		first.State = StateRecovering
@@ -273,8 +273,8 @@ func (b *board) snapshot() Status {
 		}
 	}
 	s.FailedRecords = FailedRecords{Skipped: b.skipped.Load(), DeadLetters: b.letters.Load()}
-	if b.memoryUsed != nil {
-		s.Memory.Used = b.memoryUsed()
+	if b.memory != nil {
+		s.Memory = b.memory()
 	}
 	return s
 }

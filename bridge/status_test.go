@@ -46,8 +46,8 @@ func lagOf(topic string, partition int32, lag int64) offsets.Lag {
 func sampleBoard(clock *handClock) *board {
 	b := newBoard(Status{
 		Version: "v1.2.3", Group: "orders-bridge", Instance: "bridge-0", Delivery: "exactly-once", Lanes: 4,
-		OpenTxn: OpenTxn{TimeoutSeconds: 40}, Memory: Memory{Budget: 512 << 20},
-	}, clock.now, func() int64 { return 3 << 20 })
+		OpenTxn: OpenTxn{TimeoutSeconds: 40},
+	}, clock.now, func() Memory { return Memory{Budget: 512 << 20, Used: 3 << 20} })
 	b.enter(StateJoining)
 	clock.pass(2 * time.Second)
 	b.failed(fmt.Errorf("%w: commit epoch 40: connection reset", txn.ErrInDoubt))
@@ -477,7 +477,7 @@ func TestReady(t *testing.T) {
 // Many writers and readers at once: no update is lost, and a reader never sees half of one.
 func TestBoardUpdatedAndReadAtOnce(t *testing.T) {
 	const writers, updates = 4, 200
-	b := newBoard(Status{}, nil, func() int64 { return 1 })
+	b := newBoard(Status{}, nil, func() Memory { return Memory{Used: 1} })
 	done := make(chan struct{})
 	var readers, writing sync.WaitGroup
 	for range 3 {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eosbridge/eosbridge/internal/link"
 )
 
 // wire is the network between clients and brokers. It can be cut.
@@ -141,10 +143,18 @@ func (w *wire) hold() (release func()) {
 	})
 }
 
+// newLink carries batches over the wire beside the client, the smallest ones as well, and spoils memory that is used again.
+func newLink(w *wire) *link.Dialer {
+	l := link.New(w.DialContext)
+	l.Smallest, l.Poison = 1, true
+	return l
+}
+
 // ownWire gives a bridge a connection of its own, which can be cut alone.
 func (w *world) ownWire() (*wire, func(*Options)) {
 	own := &wire{dial: w.wire.dial, open: map[*wired]bool{}}
 	return own, func(o *Options) {
-		o.Client = []kgo.Opt{kgo.SeedBrokers(w.ListenAddrs()...), kgo.Dialer(own.DialContext)}
+		o.Link = newLink(own)
+		o.Client = []kgo.Opt{kgo.SeedBrokers(w.ListenAddrs()...), kgo.Dialer(o.Link.Dial)}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/eosbridge/eosbridge/config"
+	"github.com/eosbridge/eosbridge/internal/link"
 )
 
 // kafkaOptions returns the options that every client of the process needs to reach the cluster: brokers, client id,
@@ -20,21 +22,30 @@ import (
 // rate limit of the log. It logs a warning for each protection that was switched off. The error is a
 // *config.Problems.
 func kafkaOptions(cfg *config.Config, log *slog.Logger) ([]kgo.Opt, error) {
+	options, _, err := wiredOptions(cfg, log)
+	return options, err
+}
+
+// wiredOptions returns, besides, what dials for these options.
+func wiredOptions(cfg *config.Config, log *slog.Logger) ([]kgo.Opt, *link.Dialer, error) {
 	k := &cfg.Kafka
-	options := []kgo.Opt{
-		kgo.SeedBrokers(k.BootstrapServers...),
-		kgo.ClientID(k.ClientID),
-		kgo.WithLogger(newClientLog(log)),
-	}
+	dial := (&net.Dialer{Timeout: dialTimeout}).DialContext
 	if k.UsesTLS() {
 		if k.TLSInsecureSkipVerify {
 			log.Warn("broker certificates are not verified", "variable", "KAFKA_TLS_INSECURE_SKIP_VERIFY")
 		}
 		dialer, err := newTLSDialer(k, log)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		options = append(options, kgo.Dialer(dialer.dial))
+		dial = dialer.dial
+	}
+	dialer := link.New(dial)
+	options := []kgo.Opt{
+		kgo.SeedBrokers(k.BootstrapServers...),
+		kgo.ClientID(k.ClientID),
+		kgo.WithLogger(newClientLog(log)),
+		kgo.Dialer(dialer.Dial),
 	}
 	if k.UsesSASL() {
 		if k.SASLAllowPlaintext && !k.UsesTLS() {
@@ -42,11 +53,11 @@ func kafkaOptions(cfg *config.Config, log *slog.Logger) ([]kgo.Opt, error) {
 		}
 		mechanism, err := saslMechanism(cfg)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		options = append(options, kgo.SASL(mechanism))
 	}
-	return options, nil
+	return options, dialer, nil
 }
 
 // consumerOptions returns the options for the client that reads the input, on top of kafkaOptions.

@@ -32,6 +32,11 @@ func (m *clientMetrics) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, 
 	m.throttled.Add(d.Seconds())
 }
 
+// beside counts bytes that went beside the client, see package link.
+func (m *clientMetrics) beside(node int32, written, read int) {
+	m.OnBrokerE2E(kgo.BrokerMetadata{NodeID: node}, 0, kgo.BrokerE2E{BytesWritten: written, BytesRead: read})
+}
+
 // OnNewClient implements kgo.HookNewClient.
 func (m *clientMetrics) OnNewClient(cl *kgo.Client) { m.once.Do(func() { m.Metrics.OnNewClient(cl) }) }
 

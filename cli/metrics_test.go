@@ -30,3 +30,33 @@ func TestThrottleIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesBesideTheClientAreCounted: what is passed through goes past kgo, and not past its counters.
+func TestBytesBesideTheClientAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	consumer := newClientMetrics("consumer", registry)
+	cl, err := kgo.NewClient(kgo.WithHooks(consumer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	consumer.beside(3, 10, 0)
+	consumer.beside(3, 0, 2000)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetValue() == "3" {
+					seen[f.GetName()] = m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	if seen["eosbridge_kafka_consumer_write_bytes_total"] != 10 || seen["eosbridge_kafka_consumer_read_bytes_total"] != 2000 {
+		t.Errorf("counted for node 3: %v", seen)
+	}
+}

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eosbridge/eosbridge/bridge"
 	"github.com/eosbridge/eosbridge/config"
+	"github.com/eosbridge/eosbridge/internal/exposition"
 	"github.com/eosbridge/eosbridge/offsets"
 	"github.com/eosbridge/eosbridge/transform"
 )
@@ -116,7 +117,7 @@ func run(ctx context.Context, c *Context, args []string) error {
 // bridgeOptions turns the configuration into what the bridge needs.
 func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error) {
 	refuse := func(err error) (bridge.Options, error) { return bridge.Options{}, &exitError{exitConfig, err} }
-	client, err := kafkaOptions(cfg, log)
+	client, dialer, err := wiredOptions(cfg, log)
 	if err != nil {
 		return refuse(err)
 	}
@@ -132,8 +133,16 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 	if err != nil {
 		return refuse(err)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := exposition.New(log)
+	reading, writing := newClientMetrics("consumer", registry), newClientMetrics("producer", registry)
+	dialer.Beside = func(node int32, key kmsg.Key, written, read int) {
+		if key == kmsg.Fetch {
+			reading.beside(node, written, read)
+		} else {
+			writing.beside(node, written, read)
+		}
+	}
+	registry.MustRegister(collectors.NewGoCollector(), exposition.Process())
 	b := cfg.Bridge
 	o := bridge.Options{
 		Group: b.GroupID, Instance: b.InstanceID, Prefix: b.TxnPrefix, Consumer: b.GroupProtocol == config.GroupProtocolConsumer,
@@ -148,10 +157,11 @@ func bridgeOptions(cfg *config.Config, log *slog.Logger) (bridge.Options, error)
 		Lanes: b.Lanes, Memory: memoryLimit(int64(b.MemoryLimit)),
 		RestartMaxDelay: b.RestartMaxDelay, RestartLimit: b.RestartLimit,
 		Client:    client,
-		Fetching:  append(consumerOptions(cfg), kgo.WithHooks(newClientMetrics("consumer", registry))),
-		Producing: []kgo.Opt{kgo.ProducerBatchCompression(compression(b.Compression)), kgo.WithHooks(newClientMetrics("producer", registry))},
+		Link:      dialer,
+		Fetching:  append(consumerOptions(cfg), kgo.WithHooks(reading)),
+		Producing: []kgo.Opt{kgo.ProducerBatchCompression(compression(b.Compression)), kgo.WithHooks(writing)},
 		HTTPAddr:  string(b.HTTPAddr), PprofAddr: string(b.PprofAddr),
-		Registerer: registry, Gatherer: registry, Log: log,
+		Registerer: registry, Metrics: registry, Log: log,
 	}
 	for _, s := range cfg.Settings() {
 		o.Settings = append(o.Settings, bridge.Setting{Name: s.Name, Value: s.Value})

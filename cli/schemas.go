@@ -233,8 +233,13 @@ func (s *schemaRegistry) Register(ctx context.Context, subject string, schema tr
 func (s *schemaRegistry) ask(ctx context.Context, method, path string, body, answer any) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
+	var before error
 	for delay := schemaFirstDelay; ; delay = min(2*delay, schemaMaxDelay) {
 		err := s.client.Do(waiting, method, path, body, answer)
+		if before != nil && waiting.Err() != nil && ctx.Err() == nil {
+			err = before // the attempt was cut off by our own patience, which says nothing of the registry
+		}
+		before = err
 		if err == nil || !unavailable(err) {
 			if s.away.CompareAndSwap(true, false) {
 				s.log.Info("schema registry answers again", "registry", s.name)

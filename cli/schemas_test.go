@@ -164,6 +164,24 @@ func TestSchemaUnavailability(t *testing.T) {
 	}
 }
 
+// TestSchemaPatience: an attempt that is cut off by our own patience does not hide what the registry said before.
+func TestSchemaPatience(t *testing.T) {
+	fake := fakeRegistry(t)
+	var asked atomic.Int32
+	fake.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if asked.Add(1) == 1 {
+			answerWith(w, http.StatusServiceUnavailable, `{"error_code":50302,"message":"not elected yet"}`)
+		} else {
+			<-r.Context().Done()
+		}
+		return true
+	})
+	s, _ := registryOf(t, fake.URL(), 2*time.Second)
+	if _, err := s.ByID(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "not elected yet") || asked.Load() < 2 {
+		t.Errorf("asked %d times, got %v", asked.Load(), err)
+	}
+}
+
 // TestSchemaAwayAndBack: questions are repeated, the absence is told once, and so is its end.
 func TestSchemaAwayAndBack(t *testing.T) {
 	fake := fakeRegistry(t)
@@ -212,7 +230,7 @@ func TestSchemaTLS(t *testing.T) {
 	fake.SeedSchema("s", 1, 7, sr.Schema{Schema: `"int"`})
 	server := httptest.NewTLSServer(fake.Handler())
 	t.Cleanup(server.Close)
-	s, _ := registryOf(t, server.URL, time.Second) // the last attempt has a quarter of it
+	s, _ := registryOf(t, server.URL, 3*time.Second)
 	if _, err := s.ByID(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a stranger was trusted: %v", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/eosbridge/eosbridge/internal/batch"
+	"github.com/eosbridge/eosbridge/internal/link"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -138,11 +139,14 @@ func (b *bed) clientOptions() []kgo.Opt {
 
 // options are those of the instance "me".
 func (b *bed) options() Options {
+	dialer := link.New(b.wire.dial)
+	dialer.Smallest = 1
 	return Options{
 		Prefix: group, Instance: "me", Group: group,
 		Client: func(opts ...kgo.Opt) (*kgo.Client, error) {
-			return kgo.NewClient(slices.Concat(b.clientOptions(), []kgo.Opt{kgo.Dialer(b.wire.dial)}, opts)...)
+			return kgo.NewClient(slices.Concat(b.clientOptions(), []kgo.Opt{kgo.Dialer(dialer.Dial)}, opts)...)
 		},
+		Link:  dialer,
 		Admin: b.adm, Version: b.version, Batches: b.batches, Timeout: 40 * time.Second,
 		Present: func() Credential {
 			b.mu.Lock()

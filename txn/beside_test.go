@@ -54,7 +54,7 @@ func TestOffsetsWaitForThePartitions(t *testing.T) {
 		b.beginWith(r, 1, "a", "b")
 		b.forget()
 		arrived, release := b.hold(kmsg.Produce)
-		b.produce(r, 1, outputs("c", "d", "e"), ignore) // partition 2 is new
+		b.produce(r, 1, outputs("c", "d", "e")[2:], ignore) // partition 2 is new, and alone: others may be overtaken
 		b.await(arrived)
 		cp := Checkpoint{Epoch: 1, Positions: at(10), Credential: outsider()}
 		ctx, cancel := context.WithCancel(b.ctx)
@@ -80,7 +80,7 @@ func TestOffsetsWaitForThePartitions(t *testing.T) {
 		}
 		b.expectLines("produce app.me.1", "offsets app.me.1", "commit app.me.1")
 		b.expectPositions(10)
-		b.expectOutput("a", "b", "c", "d", "e")
+		b.expectOutput("a", "b", "e")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eosbridge/eosbridge/internal/crashpoint"
+	"github.com/eosbridge/eosbridge/internal/link"
 	"github.com/eosbridge/eosbridge/offsets"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	// Batches opens a ring of slots that produce whole batches (Ring.ProduceBatches) and no records. It needs
 	// transaction.version 2 or later.
 	Batches bool
+	// Link, if not nil, made the Dial of the client, and carries whole batches.
+	Link *link.Dialer
 	// ByKey says that the client chooses the partitions of records.
 	ByKey bool
 	// Timeout is transaction.timeout.ms of our transactions.

@@ -87,7 +87,7 @@ func (s *sender) produce(node int32, taken []shipment, id int64, epoch int16) (m
 		named[name{o.topic, o.partition}] = o
 	}
 	// Not sent again by the client: a repetition asks for the leader first.
-	resp, err := req.RequestWith(s.alive, s.cl.Broker(int(node)))
+	resp, err := s.link.Produce(s.alive, s.cl, node, req)
 	if err != nil {
 		return nil, err
 	}

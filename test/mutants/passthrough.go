@@ -40,6 +40,21 @@ func passThroughRules() []Mutant {
 			Package: "./bridge", Tests: []string{"TestRepack"},
 		},
 		{
+			Name: "raw-memory-early", Rule: 17, Why: "the memory of batches is used again before they are acknowledged",
+			Edits:   []Edit{{"bridge/raw.go", "len(o.raw.batches)\n", "len(o.raw.batches)\n\to.raw.memory.Release()\n"}},
+			Package: "./bridge", Tests: []string{"TestPassThrough"},
+		},
+		{
+			Name: "raw-memory-not-retained", Rule: 17, Why: "the memory of an answer is used again while its batches wait for a lane",
+			Edits:   []Edit{{"bridge/rawfetch.go", "\t\t\tmemory.Retain()\n", ""}},
+			Package: "./bridge", Tests: []string{"TestPassThrough"},
+		},
+		{
+			Name: "link-over", Rule: 17, Why: "batches that are their owner's again are still written",
+			Edits:   []Edit{{"internal/link/link.go", "delete(d.journeys, j.id)", "_ = j"}},
+			Package: "./internal/link", Tests: []string{"TestRequestAfterItsEnd"},
+		},
+		{
 			Name: "large-refused", Rule: 16, Why: "a record larger than an ordinary batch ends the bridge, although the topic takes it",
 			Edits:   []Edit{{"bridge/lane.go", `errors.Is(err, kerr.MessageTooLarge) && l.enlarge(failed.Topic)`, `errors.Is(err, kerr.MessageTooLarge) && false`}},
 			Package: "./bridge", Tests: []string{"TestLargeRecords"},

@@ -135,7 +135,7 @@ type rig struct {
 type sample struct {
 	took, cpu time.Duration // of the whole life of the process
 	answers   []time.Duration
-	bytes     int // of the last answer, packed
+	bytes     int // of the last answer
 }
 
 // copy has a bridge copy everything into a topic of its own, with a group of its own.
