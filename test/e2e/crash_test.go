@@ -266,6 +266,7 @@ func failOnce(t *testing.T, r *crashRig, p *Process, _ string) {
 func terminate(t *testing.T, r *crashRig, p *Process, _ string) {
 	t.Helper()
 	awaitCommit(t, p, 0)
+	<-time.After(50 * time.Millisecond) // after a barrier the source rests, and then the next epoch has its first record
 	if err := p.Terminate(); err != nil {
 		t.Fatal(err)
 	}

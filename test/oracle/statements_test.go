@@ -283,9 +283,10 @@ func transactionFaults() []seeded {
 			y.end(p, true, out(0), out(1))
 		}), "is committed without positions"},
 		{"d", "kfake", "committed in one partition, aborted in the other", func(t *testing.T, broken bool) error {
-			return torn(t, func(w *world) {
+			return torn(t, func(w *world, f *Follower) {
 				if broken {
 					w.tear(t, 0, true)
+					account(t, f) // it has read that, and reads the other marker next
 				}
 				w.end(t, kgo.TryAbort)
 			})
@@ -334,7 +335,7 @@ func transactionFaults() []seeded {
 			return left(t, broken, "another")
 		}, "out/0: last stable offset 0, high watermark 2"},
 		{"g", "kfake", "no marker in the log", func(t *testing.T, broken bool) error {
-			return torn(t, func(w *world) {
+			return torn(t, func(w *world, _ *Follower) {
 				if !broken {
 					w.end(t, kgo.TryAbort)
 				}
@@ -344,14 +345,14 @@ func transactionFaults() []seeded {
 }
 
 // torn writes into both partitions, lets the transaction end, and asks the account.
-func torn(t *testing.T, end func(*world)) error {
+func torn(t *testing.T, end func(*world, *Follower)) error {
 	t.Helper()
 	w := newWorld(t)
 	w.feed(t, Feed{Total: 4, Sources: sources(2)})
 	f, _ := w.follow(t, false)
 	w.begin(t)
 	spanned(0, 2)(t, w)
-	end(w)
+	end(w, f)
 	v := account(t, f)
 	if broken := v.Torn.Count + v.LeftOpen.Count; broken == 0 {
 		return nil
