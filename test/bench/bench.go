@@ -200,7 +200,7 @@ func (b *board) feeds(ctx context.Context, jobs []measure.Feed) error {
 func (b *board) warm(ctx context.Context, size int, variants []variant.Variant) error {
 	records := b.size.warm
 	if size > 500 {
-		records /= 3
+		records /= 10
 	}
 	if records == 0 {
 		return nil

@@ -14,6 +14,7 @@ type sizes struct {
 	feedTime          time.Duration
 	peerFeedTime      time.Duration
 	feedSettle        time.Duration
+	feedWarm          time.Duration // of commits that the broker's compiler sees first
 	idleTime          time.Duration
 	starts            int
 	kills, peerKills  int
@@ -29,16 +30,16 @@ type sizes struct {
 // presets are the values of -size.
 var presets = map[string]sizes{
 	"full": {
-		rounds: 5, fewRounds: 3, w1: 8_800_000, w2: 37_000_000, box: 22 * time.Second, settle: 500 * time.Millisecond, warm: 1_500_000,
+		rounds: 5, fewRounds: 3, w1: 8_800_000, w2: 37_000_000, box: 22 * time.Second, settle: 500 * time.Millisecond, warm: 8_000_000,
 		shortBox: 4 * time.Second, peerBox: 5 * time.Second,
-		feedTime: 10 * time.Second, peerFeedTime: 8 * time.Second, feedSettle: 3 * time.Second,
+		feedTime: 10 * time.Second, peerFeedTime: 8 * time.Second, feedSettle: 3 * time.Second, feedWarm: 90 * time.Second,
 		idleTime: 20 * time.Second, starts: 10, kills: 50, peerKills: 5, leastLife: 150 * time.Millisecond, mostLife: 2 * time.Second, limits: 3, everyPoint: 1,
 		curve: 9_000_000, curveBytes: 2 << 30, manyPartitions: 1000,
 	},
 	"quick": {
 		rounds: 2, fewRounds: 2, w1: 1_000_000, w2: 4_000_000, box: 4 * time.Second, settle: 300 * time.Millisecond, warm: 500_000,
 		shortBox: 2 * time.Second, peerBox: 3 * time.Second,
-		feedTime: 3 * time.Second, peerFeedTime: 3 * time.Second, feedSettle: time.Second,
+		feedTime: 3 * time.Second, peerFeedTime: 3 * time.Second, feedSettle: time.Second, feedWarm: 10 * time.Second,
 		idleTime: 5 * time.Second, starts: 3, kills: 5, peerKills: 1, leastLife: 150 * time.Millisecond, mostLife: 2 * time.Second, limits: 3, everyPoint: 1,
 		curve: 2_000_000, curveBytes: 256 << 20, manyPartitions: 1000,
 	},
