@@ -153,7 +153,7 @@ func (a *ambush) reach(t *testing.T, at moment) {
 			return
 		}
 	}
-	answer, err := DeliverCopy(t.Context(), a.broker, a.frames[a.key])
+	answer, err := deliverUntilJudged(within(t, patience), a.broker, a.frames[a.key])
 	if err != nil {
 		a.failed <- err
 		return
