@@ -153,7 +153,11 @@ func (a *ambush) reach(t *testing.T, at moment) {
 			return
 		}
 	}
-	answer, err := deliverUntilJudged(within(t, patience), a.broker, a.frames[a.key])
+	deliver := deliverUntilJudged
+	if a.key == kmsg.TxnOffsetCommit {
+		deliver = DeliverCopy // this moment and no later one, where brokers would take it
+	}
+	answer, err := deliver(within(t, patience), a.broker, a.frames[a.key])
 	if err != nil {
 		a.failed <- err
 		return

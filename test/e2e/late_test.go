@@ -23,7 +23,7 @@ var (
 	otherMember = []string{"FENCED_INSTANCE_ID"}
 	// INVALID_TXN_STATE: the coordinator of transactions has still found the partition in it (KIP-890's verification), and
 	// the marker came before the record was appended.
-	markersOnWay = []string{"NONE", "TRANSACTION_ABORTABLE", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"}
+	markersOnWay = []string{"NONE", "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"}
 	endedOrMore  = []string{"NONE", "PRODUCER_FENCED"}
 	untried      []string // see TestLateCopies
 )

@@ -369,10 +369,16 @@ func (r *rig) exact(t *testing.T) {
 	if !v.Exact() {
 		t.Errorf("not exact: %s", v)
 	}
-	if err := r.watch.Err(); err != nil {
-		t.Error(err)
-	}
+	r.invariant(t)
 	t.Logf("%s; invariant held in %d samples", v, r.watch.Samples())
+}
+
+// invariant says what the watch has found, and what became of it since.
+func (r *rig) invariant(t *testing.T) {
+	t.Helper()
+	if err := r.watch.Err(); err != nil {
+		t.Errorf("%v\n%s", err, r.watch.Explain(within(t, patience), r.reading()))
+	}
 }
 
 // position is the group's committed offset of a partition; -1 if it has none.

@@ -203,7 +203,7 @@ func (c *cast) curtain() {
 	c.wg.Wait()
 	if c.t.Failed() {
 		for _, a := range shown {
-			c.t.Logf("--- bridge %s, started %s:\n%s", a.name, a.Started.Format("15:04:05.000"), a.Log.Tail(40))
+			c.t.Logf("--- bridge %s, started %s:\n%s", a.name, a.Started.Format("15:04:05.000"), a.Log.Tail(2000))
 		}
 	}
 }

@@ -217,8 +217,9 @@ func (s *soak) judge(t *testing.T) {
 	if v := s.r.during.SoFar(); !v.Undamaged() || v.Duplicated.Count+v.OutOfOrder.Count > 0 {
 		t.Fatal(v)
 	}
-	if err := s.r.watch.Err(); err != nil {
-		t.Fatal(err)
+	s.r.invariant(t)
+	if t.Failed() {
+		t.FailNow()
 	}
 }
 

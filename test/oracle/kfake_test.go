@@ -383,6 +383,42 @@ func TestWatchHoldsOutputAgainstPositions(t *testing.T) {
 	}
 }
 
+// TestWatchExplainsWhatIsMissing: not written, written and aborted, visible later.
+func TestWatchExplainsWhatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	w.feed(t, Feed{Total: 20, Sources: sources(2)})
+	reader, _ := w.read(t, false)
+	watch := NewWatch(w.adm, "g", []string{"out"}, reader)
+	ctx := within(t, 20*time.Second)
+	explain := func(want ...string) {
+		t.Helper()
+		if err := reader.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		got := watch.Explain(ctx, Reading{Brokers: w.brokers, Topics: []string{"out"}})
+		for _, want := range want {
+			if !strings.Contains(got, want) {
+				t.Errorf("explained as %q, want %q", got, want)
+			}
+		}
+		if len(want) == 0 && got != "" {
+			t.Errorf("explained as %q", got)
+		}
+	}
+	explain()
+	w.position(t, 3)
+	if err := watch.Sample(ctx); err != nil {
+		t.Fatal(err)
+	}
+	explain("in/0: 3 missing of 0 to 2 below 3;", "the same reader later: all but 3,", "a new one: all but 3,", "uncommitted records: all but 3,")
+	w.copy(t, 0, 2)
+	w.end(t, kgo.TryAbort)
+	explain("the same reader later: all but 3,", "a new one: all but 3,", "uncommitted records: all but 1,")
+	w.copy(t, 0, 3)
+	w.end(t, kgo.TryCommit)
+	explain("the same reader later: all but 0,", "a new one: all but 0,", "uncommitted records: all but 0,")
+}
+
 // TestWatchSeesPositionsGoBack: even where the output would still fit.
 func TestWatchSeesPositionsGoBack(t *testing.T) {
 	w := newWorld(t)

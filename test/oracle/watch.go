@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,8 +36,18 @@ type Watch struct {
 	behind   Finding
 	backward Finding
 	samples  int
+	gaps     []gap
 	checked  map[Source]int64 // all wanted below this seq were seen
 	last     map[Source]int64 // positions of the last sample
+}
+
+// gap is what was missing below a position.
+type gap struct {
+	source   Source
+	from, to int64 // seqs
+	position int64
+	missing  int
+	at       time.Time
 }
 
 // NewWatch watches the group's positions and the output that reader reads.
@@ -130,8 +142,12 @@ func (w *Watch) notBehind(positions map[Source]int64) {
 	defer w.mu.Unlock()
 	for s, at := range positions {
 		below := w.checker.input.Below(s, at)
-		for _, o := range w.checker.Missing(s, w.checked[s], below, maxExamples) {
+		missing := w.checker.Missing(s, w.checked[s], below, math.MaxInt)
+		for _, o := range missing {
 			w.behind.add("%s is below the position %d and not visible", o, at)
+		}
+		if n := len(missing); n > 0 {
+			w.gaps = append(w.gaps, gap{source: s, from: missing[0].Seq, to: missing[n-1].Seq + 1, position: at, missing: n, at: time.Now()})
 		}
 		w.checked[s] = max(w.checked[s], below)
 	}
@@ -157,4 +173,37 @@ func (w *Watch) Err() error {
 	return fmt.Errorf("%w: ahead of the position %d %q, missing below it %d %q, positions going back %d %q",
 		ErrInvariant, w.ahead.Count, w.ahead.Examples, w.behind.Count, w.behind.Examples,
 		w.backward.Count, w.backward.Examples)
+}
+
+// Explain says what became of the records that were missing below a position: did the same reader see them later, does
+// another one that starts anew, and are they in the log at all, whatever became of their transactions? It is empty if
+// nothing was missing. The output is read as it is now.
+func (w *Watch) Explain(ctx context.Context, what Reading) string {
+	w.mu.Lock()
+	gaps := w.gaps
+	w.mu.Unlock()
+	if len(gaps) == 0 {
+		return ""
+	}
+	readers := []struct {
+		name string
+		by   *Checker
+	}{{name: "seen by the same reader later", by: w.checker}, {name: "by a new one"}, {name: "by one of uncommitted records"}}
+	for i := range readers[1:] {
+		what := Reading{Brokers: what.Brokers, Topics: what.Topics, Uncommitted: i == 1}
+		fresh, err := ReadAll(ctx, what, w.checker)
+		if err != nil {
+			return err.Error()
+		}
+		readers[i+1].by = fresh
+	}
+	var text strings.Builder
+	for _, g := range gaps {
+		fmt.Fprintf(&text, "%s %s: %d missing of %d to %d below %d;", g.at.Format("15:04:05.000"), g.source, g.missing, g.from, g.to-1, g.position)
+		for _, r := range readers {
+			fmt.Fprintf(&text, " %s: all but %d,", r.name, len(r.by.Missing(g.source, g.from, g.to, math.MaxInt)))
+		}
+		text.WriteByte('\n')
+	}
+	return text.String()
 }
