@@ -38,7 +38,7 @@ func TestParts(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the bridge: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cluster := kafka.Start(t, kafka.Options{})
 	want := map[string][]string{

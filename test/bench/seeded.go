@@ -171,7 +171,7 @@ func buildSeeded(ctx context.Context, dir string, spins int) (string, error) {
 	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(file, overlay, 0o600)); err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-overlay", file, "-o", binary, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", file, "-o", binary, ".")
 	build.Dir = module
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the seeded bridge: %w\n%s", err, out)
