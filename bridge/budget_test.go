@@ -365,7 +365,7 @@ func TestFetchesAreShared(t *testing.T) {
 func TestLinger(t *testing.T) {
 	t.Parallel()
 	for interval, want := range map[time.Duration]time.Duration{
-		0: 0, 20 * time.Millisecond: time.Millisecond, 100 * time.Millisecond: 5 * time.Millisecond, time.Hour: 5 * time.Millisecond,
+		0: 0, 2 * time.Millisecond: 2 * time.Millisecond, 20 * time.Millisecond: 5 * time.Millisecond, 100 * time.Millisecond: 5 * time.Millisecond, time.Hour: 5 * time.Millisecond,
 	} {
 		if got := lingerFor(interval); got != want {
 			t.Errorf("interval %s: linger %s, want %s", interval, got, want)

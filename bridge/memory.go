@@ -149,7 +149,8 @@ func (s *session) requestBytes() int32 {
 // fewCollections is a memory limit from which on the collector's runs do not matter to requestBytes.
 const fewCollections = 192 * mebibyte
 
-// lingerFor gives batches a little time to fill, a small part of the epoch. Flush does not linger.
+// lingerFor gives batches a little time to fill. Flush does not linger, so an epoch that is as short waits for nothing more:
+// its outputs go out in one request and not in several, each of which enlists partitions of its own.
 func lingerFor(interval time.Duration) time.Duration {
-	return min(5*time.Millisecond, interval/20)
+	return min(5*time.Millisecond, interval)
 }

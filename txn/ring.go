@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eosbridge/eosbridge/internal/crashpoint"
@@ -56,6 +57,9 @@ type Ring struct {
 	slot     [slots]*slot
 	free     [slots]chan error // holds one token while the slot may begin; the token is a failed renewal's error
 	due      atomic.Int64      // the one epoch that may be committed next, 0 before the first Begin; a failure leaves it
+	ended    time.Time         // when the last transaction was committed; Commit's
+	brisk    time.Duration     // see complete
+	keepBack time.Duration     // see complete
 
 	carry carried
 
@@ -76,6 +80,7 @@ func Open(ctx context.Context, o Options) (*Ring, error) {
 	r := &Ring{
 		opts:     o,
 		progress: newGroupProgress(o),
+		brisk:    2 * brokerBackoff, keepBack: brokerBackoff,
 	}
 	r.alive, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	group, gctx := errgroup.WithContext(ctx)
@@ -205,9 +210,10 @@ func (r *Ring) Commit(ctx context.Context, cp Checkpoint) (Steps, error) {
 	crashpoint.At("commit: bookkeeping done")
 	if steps.Carried {
 		r.free[cp.Epoch%slots] <- nil
-	} else {
-		r.release(cp.Epoch % slots)
+		return steps, nil
 	}
+	r.release(cp.Epoch%slots, steps.Committed.Sub(r.ended) < r.brisk)
+	r.ended = steps.Committed
 	return steps, nil
 }
 
@@ -250,11 +256,28 @@ func (r *Ring) sendOffsets(ctx context.Context, s *slot, cp Checkpoint) error {
 	return nil
 }
 
-// release gives a slot back, at transaction.version < 2 after its client was made anew: in the background,
-// behind the epoch of the other slot. Begin waits for the token and so for the renewal.
-func (r *Ring) release(i Epoch) {
+// brokerBackoff is how long a broker waits before it tries again to add a partition to a transaction whose predecessor is
+// not complete (add.partitions.to.txn.retry.backoff.ms); the records of the whole request wait with it.
+const brokerBackoff = 20 * time.Millisecond
+
+// completePause is the time between EndTxn's answer, or a look at the transaction, and the next look: markers are mostly
+// written by then.
+const completePause = 2 * time.Millisecond
+
+// release gives a slot back. At transaction.version < 2 its client was made anew before. If epochs follow each other
+// quickly, the markers of the last transaction are waited for. Both happen in the background, behind the epoch of the other
+// slot. Begin waits for the token and so for that.
+func (r *Ring) release(i Epoch, soon bool) {
 	if r.opts.Version >= 2 {
-		r.free[i] <- r.slot[i].step(EventRenew)
+		err := r.slot[i].step(EventRenew)
+		if err != nil || !soon {
+			r.free[i] <- err
+			return
+		}
+		r.renewals.Go(func() { // ends after keepBack at the latest; Close waits for it
+			r.complete(r.slot[i])
+			r.free[i] <- nil
+		})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.alive, r.opts.Timeout)
@@ -264,6 +287,33 @@ func (r *Ring) release(i Epoch) {
 		crashpoint.At("commit: client renewed")
 		r.free[i] <- err
 	})
+}
+
+// complete waits until the coordinator has written all markers of the slot's transaction, or keepBack is over: who
+// produces on the id before that waits for brokerBackoff, and finds it often only where commits are less than brisk apart.
+// It is no more than a kindness to the next epoch, so a failure to ask says nothing.
+func (r *Ring) complete(s *slot) {
+	ctx, cancel := context.WithTimeout(r.alive, r.keepBack)
+	defer cancel()
+	tick := time.NewTicker(completePause)
+	defer tick.Stop()
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{s.id.String()}
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		cl := s.current()
+		if cl == nil {
+			return
+		}
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil || len(resp.TransactionStates) != 1 || resp.TransactionStates[0].State != "PrepareCommit" {
+			return
+		}
+	}
 }
 
 // Settle implements Participant.
