@@ -114,8 +114,9 @@
 // With epochs of a few milliseconds an id comes into use again before the markers of its last transaction are all written,
 // now and then. The broker would then answer the first records only after add.partitions.to.txn.retry.backoff.ms, 20 ms, with
 // the whole epoch waiting. So a slot whose commits are less than 40 ms apart is kept back until DescribeTransactions says that
-// its transaction is complete. Kafka 4.4.0, epochs of 5 ms, 2,000 records/s: 1.6 % of the epochs took 22 to 27 ms to flush,
-// now none does; with the broker's back-off set to 3 ms they took 6.
+// its transaction is complete. Kafka 4.4.0, epochs of 5 ms, 2,000 records/s: 1.6 % of the epochs took 22 to 27 ms to flush
+// (not so with the broker's back-off set to 3 ms); now 99.9 % take less than 14. Side by side, medians of five rounds, the
+// latency's p99 fell from 32.5 to 23.9 ms, and to 22.4 with outputs in one request (bridge, lingerFor).
 //
 // kgo's GroupTransactSession is not used: after an EndTxn whose answer was lost it rewinds from memory and
 // repeats the epoch.
