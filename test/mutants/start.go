@@ -75,7 +75,7 @@ func startRules() []Mutant {
 		},
 		{
 			Name: "begin-before-renewal", Rule: 14, Why: "an epoch begins while its producer is made anew",
-			Edits:   []Edit{{"txn/ring.go", "\t\terr := r.slot[i].renew(ctx)\n", "\t\tr.free[i] <- nil\n\t\terr := r.slot[i].renew(ctx)\n"}, {"txn/ring.go", "\t\tr.free[i] <- err\n", "\t\t_ = err\n"}},
+			Edits:   []Edit{{"txn/ring.go", "\t\terr := r.slot[i].renew(ctx)\n", "\t\tr.free[i] <- nil\n\t\terr := r.slot[i].renew(ctx)\n"}, {"txn/ring.go", "client renewed\")\n\t\tr.free[i] <- err\n", "client renewed\")\n\t\t_ = err\n"}},
 			Package: "./txn", Tests: []string{"TestBeginWaitsForRenewal", "TestRenewal"},
 		},
 		{
