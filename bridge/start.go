@@ -162,19 +162,65 @@ func (s *session) prepareStart(ctx context.Context) error {
 
 // refuseWrittenOutput stops a start that looks like the first one but is not: positions that have expired
 // would let every record of the input be written again.
+//
+// Instances that start together look like that to each other: one commits where it begins, and writes, after another
+// has read the positions and before it looks at the output. Therefore the positions are read again after the output, and
+// while another instance is in the group, which may be about to commit where its partitions begin, they are waited for as
+// long as an epoch may take.
 func (s *session) refuseWrittenOutput(ctx context.Context, first offsets.Positions) error {
 	var inputs []string
 	for tp := range first {
 		inputs = append(inputs, tp.Topic)
 	}
-	topic, written, err := offsets.OutputWritten(ctx, s.admin, s.opts.plan().Written(inputs))
+	plan := s.opts.plan()
+	written, err := offsets.Written(ctx, s.admin, plan.Written(inputs))
 	if err != nil {
 		return txn.Classify(txn.CallFetch, fmt.Errorf("look at the output: %w", err))
 	}
-	if written {
-		return txn.Fatalf(txn.StatusConfig, "%s? %s", offsets.Expired(s.opts.Group, inputs[0], topic), offsets.ExpiredRemedy)
+	output := func(input string) string { // that is written, or none
+		of := plan.Written([]string{input})
+		if i := slices.IndexFunc(of, func(topic string) bool { return slices.Contains(written, topic) }); i >= 0 {
+			return of[i]
+		}
+		return ""
 	}
-	return nil
+	inputs = slices.DeleteFunc(inputs, func(input string) bool { return output(input) == "" })
+	giveUp := time.Now().Add(s.opts.EpochTimeout)
+	for waits := 0; ; waits++ {
+		if inputs, err = offsets.Unstarted(ctx, s.admin, s.opts.Group, inputs); err != nil {
+			return txn.Classify(txn.CallGroup, fmt.Errorf("look at the positions again: %w", err))
+		}
+		if len(inputs) == 0 {
+			return nil
+		}
+		others, err := s.others(ctx)
+		if err != nil {
+			return err
+		}
+		if len(others) == 0 || time.Now().After(giveUp) {
+			return txn.Fatalf(txn.StatusConfig, "%s? %s", offsets.Expired(s.opts.Group, inputs[0], output(inputs[0])), offsets.ExpiredRemedy)
+		}
+		if waits == 0 {
+			s.log.Info("waiting for positions that another instance may be about to commit", "topics", inputs,
+				"instances", others, "at_most", s.opts.EpochTimeout.String())
+		}
+		if !wait(ctx, startPause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// startPause is the time between two looks at whether another instance has begun a topic.
+const startPause = 100 * time.Millisecond
+
+// others are the other instances in the group, sorted.
+func (s *session) others(ctx context.Context) ([]string, error) {
+	alive, err := txn.LiveInstances(ctx, s.admin, s.opts.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, txn.Classify(txn.CallGroup, err)
+	}
+	delete(alive, s.opts.Instance)
+	return slices.Sorted(maps.Keys(alive)), nil
 }
 
 // markEnds notes where the input ends now, for run --until-end.

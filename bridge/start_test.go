@@ -3,6 +3,7 @@ package bridge
 import (
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,6 +222,74 @@ func TestStartUnsetWithWrittenOutput(t *testing.T) {
 				}
 				w.caughtUp("in")
 				b.stopped()
+			})
+		})
+	}
+}
+
+// TestStartBesideAnother: two instances start for the first time, and one of them writes while the other has seen no
+// positions and not yet the output. That is no group whose positions have expired.
+func TestStartBesideAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.topics(2, "in", "out")
+		w.feed("in", 5, 0, 1)
+		written := func() bool {
+			return slices.ContainsFunc(w.PartitionInfos("out"), func(p *kfake.PartitionInfo) bool { return p.HighWatermark > 0 })
+		}
+		unset := func(o *Options) { o.Start = offsets.Start{} }
+		var held atomic.Bool
+		w.ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.KeepControl()
+			ofOutput := slices.ContainsFunc(r.(*kmsg.ListOffsetsRequest).Topics, func(t kmsg.ListOffsetsRequestTopic) bool { return t.Topic == "out" })
+			if ofOutput && held.CompareAndSwap(false, true) {
+				w.SleepControl(func() { w.until("the other one has written", written) })
+			}
+			return nil, nil, false
+		})
+		late := w.start(w.options(instance("late"), unset))
+		w.until("the late one looks at the output", held.Load)
+		early := w.start(w.options(unset))
+		w.assigned(early, 1)
+		w.assigned(late, 1)
+		w.caughtUp("in")
+		late.stopped()
+		early.stopped()
+		w.exact("out", "in")
+	})
+}
+
+// TestStartBeforeAnotherHasBegun: the output is written, a topic has no position yet, and another instance may be about to
+// begin it. While there is one, the start waits as long as an epoch may take; positions that have expired stay away.
+func TestStartBeforeAnotherHasBegun(t *testing.T) {
+	for name, begins := range map[string]bool{"begins": true, "does not": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.topics(2, "in", "second", "out")
+				w.feed("in", 5, 0, 1)
+				w.feed("second", 5, 0, 1)
+				first := w.start(w.options())
+				w.caughtUp("in")
+				b := w.start(w.options(instance("b"), func(o *Options) { o.Inputs, o.Start = []string{"in", "second"}, offsets.Start{} }))
+				w.until("it waits", func() bool {
+					return len(w.book.with("waiting for positions that another instance may be about to commit")) > 0
+				})
+				if !begins {
+					b.fails(txn.StatusConfig, `group "g" has no position for topic "second"`, "BRIDGE_START=earliest")
+					first.stopped()
+					if n := w.count("out"); n != 10 {
+						t.Errorf("%d records, want the 10 of the first topic", n)
+					}
+					return
+				}
+				other := w.start(w.options(instance("c"), func(o *Options) { o.Inputs = []string{"in", "second"} }))
+				w.until("all are members", func() bool { return w.isMember("g", "b") && w.isMember("g", "c") })
+				w.caughtUp("in", "second")
+				for _, r := range []*running{b, other, first} {
+					r.stopped()
+				}
+				if n := w.count("out"); n != 20 {
+					t.Errorf("%d records, want 10 of each topic", n)
+				}
 			})
 		})
 	}

@@ -140,6 +140,10 @@ func judgeStart(s *Snapshot) []Finding {
 		switch {
 		case started[topic]:
 			findings = append(findings, pass(topic, "has positions", bound))
+		case s.Start.Kind == offsets.StartUnset && written && s.company():
+			// The bridge waits for them, and refuses only what they have not begun by then.
+			findings = append(findings, warn(topic, "no position, and "+output+" has been written to by an instance that may be about to commit one", bound,
+				"none if instances start together; else say where to begin with BRIDGE_START"))
 		case s.Start.Kind == offsets.StartUnset && written:
 			findings = append(findings, fail(topic, offsets.Expired(s.Options.Group, topic, output), bound, offsets.ExpiredRemedy))
 		default:
@@ -147,6 +151,11 @@ func judgeStart(s *Snapshot) []Finding {
 		}
 	}
 	return findings
+}
+
+// company reports whether another instance is in the group.
+func (s *Snapshot) company() bool {
+	return slices.ContainsFunc(s.Group.Members, func(m Member) bool { return m.Instance != "" && m.Instance != s.Instance })
 }
 
 // written reports whether an output of an input ever held a record, and which.

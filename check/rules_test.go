@@ -292,7 +292,11 @@ func groupCases() []ruleCase {
 		{"positions.log", "deleted beyond it", position(3), Fail, "7 offsets are gone", "--group g --topic in:1 --reset-offsets --execute --to-earliest"},
 		{"positions.log", "truncated", position(101), Fail, "ends at 100", "--to-latest"},
 		{"positions.log", "hidden", func(s *Snapshot) { s.Group.PositionsErr = kerr.GroupAuthorizationFailed }, Warn, "not checked", "--operation Read --group g"},
-		{"positions.start", "expired", func(s *Snapshot) { s.Group.Positions = nil }, Fail, "have the positions expired", "BRIDGE_START"},
+		{"positions.start", "expired", func(s *Snapshot) { s.Group.Positions, s.Group.Members = nil, nil }, Fail, "have the positions expired", "BRIDGE_START"},
+		{"positions.start", "instances start together", func(s *Snapshot) { s.Group.Positions = nil }, Warn, "out has been written to by an instance", "BRIDGE_START"},
+		{"positions.start", "our own session is no other instance", func(s *Snapshot) {
+			s.Group.Positions, s.Instance = nil, s.Group.Members[0].Instance
+		}, Fail, "have the positions expired", "BRIDGE_START"},
 	}
 }
 

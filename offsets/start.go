@@ -17,7 +17,7 @@ type StartKind int
 // The kinds of start.
 const (
 	// StartUnset means that nobody chose. It resolves like StartEarliest; whether that may be done unasked is
-	// the caller's decision (OutputWritten).
+	// the caller's decision (Written).
 	StartUnset StartKind = iota
 	// StartEarliest is the first offset that the log still holds.
 	StartEarliest
@@ -177,25 +177,24 @@ func checkListed(listed kadm.ListedOffsets, err error, topics []string) error {
 	return joinErrors(refused)
 }
 
-// OutputWritten names the first of the topics, by name, that ever held a record: one whose log ends after offset
-// 0, whatever retention or an abort has taken away since. A topic that does not exist is an error that wraps
-// UNKNOWN_TOPIC_OR_PARTITION.
-func OutputWritten(ctx context.Context, adm *kadm.Client, topics []string) (topic string, written bool, err error) {
+// Written gives those of the topics, sorted, that ever held a record: their log ends after offset 0, whatever retention or
+// an abort has taken away since. A topic that does not exist is an error that wraps UNKNOWN_TOPIC_OR_PARTITION.
+func Written(ctx context.Context, adm *kadm.Client, topics []string) ([]string, error) {
 	if len(topics) == 0 {
-		return "", false, nil
+		return nil, nil
 	}
 	ends, err := adm.ListEndOffsets(ctx, topics...)
 	if err := checkListed(ends, err, topics); err != nil {
-		return "", false, fmt.Errorf("log ends of the outputs: %w", err)
+		return nil, fmt.Errorf("log ends of the outputs: %w", err)
 	}
-	for _, topic := range unique(topics) {
+	return slices.DeleteFunc(unique(topics), func(topic string) bool {
 		for _, end := range ends[topic] {
 			if end.Offset > 0 {
-				return topic, true, nil
+				return false
 			}
 		}
-	}
-	return "", false, nil
+		return true
+	}), nil
 }
 
 // Expired says why a topic without a position is no first start: positions that have expired look like one, and every
@@ -212,9 +211,20 @@ const ExpiredRemedy = "Say where to begin with BRIDGE_START=earliest, latest or 
 // its other partitions came later and are not here, they begin at the earliest offset.
 //
 // Nothing is committed: the caller has to, as a member and before it reads a record. StartUnset resolves like
-// StartEarliest. Only when a topic seems to have no position does it wait, like Committed, for open transactions
-// until ctx ends: the first position of the topic may be in one. A position that is there cannot go away by one.
+// StartEarliest. It may take as long as Unstarted.
 func FirstStart(ctx context.Context, adm *kadm.Client, group string, topics []string, start Start) (Positions, error) {
+	unstarted, err := Unstarted(ctx, adm, group, topics)
+	if err != nil {
+		return nil, err
+	}
+	return Resolve(ctx, adm, start, unstarted)
+}
+
+// Unstarted gives those of the topics, sorted, of which the group has no position at all.
+//
+// Only when a topic seems to have no position does it wait, like Committed, for open transactions until ctx ends: the
+// first position of the topic may be in one. A position that is there cannot go away by one.
+func Unstarted(ctx context.Context, adm *kadm.Client, group string, topics []string) ([]string, error) {
 	topics = unique(topics)
 	for _, read := range []func(context.Context, *kadm.Client, string) (Positions, error){seen, Committed} {
 		positions, err := read(ctx, adm, group)
@@ -224,10 +234,10 @@ func FirstStart(ctx context.Context, adm *kadm.Client, group string, topics []st
 		started := positions.topics()
 		topics = slices.DeleteFunc(topics, func(topic string) bool { return started[topic] })
 		if len(topics) == 0 {
-			return Positions{}, nil
+			break
 		}
 	}
-	return Resolve(ctx, adm, start, topics)
+	return topics, nil
 }
 
 // unique gives the topics sorted and each once, in a slice of its own.

@@ -139,7 +139,7 @@ func Inspect(ctx context.Context, adm *kadm.Client, cl *kgo.Client, o InspectOpt
 	searched := placesOf(all, o.Topics(all.Names()))
 	i.look(ctx, searched)
 	i.list(ctx)
-	if i.alive, i.blind = liveInstances(ctx, adm, o.Group); i.blind != nil {
+	if i.alive, i.blind = LiveInstances(ctx, adm, o.Group); i.blind != nil {
 		i.unseen("who is alive", i.blind, "Describe", "group", o.Group)
 	}
 	i.describe(ctx)

@@ -17,11 +17,11 @@ type Member struct {
 	Host     string `json:"host"`
 }
 
-// liveInstances gives the group's static members by instance id. It asks both group protocols, for
+// LiveInstances gives the group's static members by instance id. It asks both group protocols, for
 // no answer of one of them means "nobody" by itself: about a group of the other protocol a broker says "Dead" without
 // members (classic, before version 6), GROUP_ID_NOT_FOUND, or an empty member list. Only if a protocol knows the group
-// are its members known; a group that neither knows is an error.
-func liveInstances(ctx context.Context, adm *kadm.Client, group string) (map[string]Member, error) {
+// are its members known; a group that neither knows is an error that wraps GROUP_ID_NOT_FOUND.
+func LiveInstances(ctx context.Context, adm *kadm.Client, group string) (map[string]Member, error) {
 	alive := make(map[string]Member)
 	classic, err := adm.DescribeGroups(ctx, group)
 	if err != nil {

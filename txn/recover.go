@@ -171,7 +171,7 @@ func Leave(ctx context.Context, cl *kgo.Client, adm *kadm.Client, name Name, mem
 
 // instanceHeld reports whether the group shows our instance id under another member id.
 func instanceHeld(ctx context.Context, adm *kadm.Client, name Name, member string) (bool, error) {
-	members, err := liveInstances(ctx, adm, name.Group)
+	members, err := LiveInstances(ctx, adm, name.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return false, err
 	}

@@ -139,7 +139,7 @@ func (s *sweep) abandoned(ctx context.Context, ids []ID) []ID {
 	if !slices.ContainsFunc(ids, func(id ID) bool { return !own(id) }) {
 		return ids
 	}
-	alive, err := liveInstances(ctx, s.adm, s.o.Group)
+	alive, err := LiveInstances(ctx, s.adm, s.o.Group)
 	if err != nil {
 		s.problem("transactions of other instances left alone: %w", err)
 	}

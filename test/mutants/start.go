@@ -49,6 +49,16 @@ func startRules() []Mutant {
 			Package: "./bridge", Tests: []string{"TestStartUnsetWithWrittenOutput"},
 		},
 		{
+			Name: "positions-read-once", Rule: 13, Why: "an instance that began between two looks passes for expired positions",
+			Edits:   []Edit{{"bridge/start.go", "if inputs, err = offsets.Unstarted(ctx, s.admin, s.opts.Group, inputs); err != nil {", "if err != nil {"}},
+			Package: "./bridge", Tests: []string{"TestStartBesideAnother"},
+		},
+		{
+			Name: "start-of-others-not-awaited", Rule: 13, Why: "a topic that another instance is about to begin passes for one whose positions have expired",
+			Edits:   []Edit{{"bridge/start.go", "len(others) == 0 || ", "true || "}},
+			Package: "./bridge", Tests: []string{"TestStartBeforeAnotherHasBegun"},
+		},
+		{
 			Name: "probe-ignored", Rule: 14, Why: "a failed probe of the cluster's features passes for their absence",
 			Edits:   []Edit{{"txn/recover.go", "\t\treturn 0, fmt.Errorf(\"probe broker versions: %w\", err)\n", "\t\treturn 0, nil\n"}},
 			Package: "./txn", Tests: []string{"TestProbeFails"},
